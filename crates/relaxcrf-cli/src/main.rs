@@ -1,0 +1,2 @@
+//! The program `relaxcrf`.
+fn main() {}

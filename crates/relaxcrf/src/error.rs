@@ -1,0 +1,114 @@
+//! The one error type: bad input, found before any work starts.
+//!
+//! How a run ends is never an error: see [`crate::solve::Status`].
+
+use std::path::PathBuf;
+
+/// What was wrong with the input, with the offending numbers, and what would fix it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Two arrays that must describe the same pixels (or labels, or channels) do not.
+    #[error("{what} has {got}, but {wanted} is needed{}", hint(.fix))]
+    Shape {
+        /// The array, as the user knows it ("unary energies", "image").
+        what: String,
+        /// The size it has.
+        got: String,
+        /// The size it should have.
+        wanted: String,
+        /// What probably went wrong; empty if there is nothing to say.
+        fix: String,
+    },
+    /// A number lies outside the range in which the problem makes sense.
+    #[error("{what} is {got}, but must be {wanted}")]
+    Value {
+        /// The parameter's name.
+        what: String,
+        /// The value given.
+        got: String,
+        /// The values accepted.
+        wanted: String,
+    },
+    /// An array holds a value that has no meaning there (NaN, a probability of -1, ...).
+    #[error("{what} holds {got} at {place}; wanted {wanted}{}", hint(.fix))]
+    Element {
+        /// The array.
+        what: String,
+        /// The value found.
+        got: String,
+        /// Where: pixel and label, or row and column.
+        place: String,
+        /// The values accepted.
+        wanted: String,
+        /// What probably went wrong; empty if there is nothing to say.
+        fix: String,
+    },
+    /// The method's promise does not hold for this model.
+    #[error("method `{method}` cannot be used: {why}; use {instead}")]
+    Method {
+        /// The method asked for.
+        method: String,
+        /// Why it is not valid here.
+        why: String,
+        /// What to use instead.
+        instead: String,
+    },
+    /// Text (a method name, a kernel specification) that could not be understood.
+    #[error("cannot read {what} `{got}`: {why}")]
+    Parse {
+        /// What the text should have been.
+        what: String,
+        /// The text.
+        got: String,
+        /// What is wrong with it and what would be right.
+        why: String,
+    },
+    /// A filter cannot represent these features.
+    #[error("{filter} filter: {why}; {fix}")]
+    Filter {
+        /// The filter's name.
+        filter: &'static str,
+        /// What does not fit.
+        why: String,
+        /// What to do about it.
+        fix: String,
+    },
+    /// A file could not be read or written.
+    #[error("{}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What was found and what was wanted.
+        why: String,
+    },
+}
+
+fn hint(fix: &str) -> String {
+    if fix.is_empty() { String::new() } else { format!(" ({fix})") }
+}
+
+/// Shorthand used all over the crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A [`Error::Shape`] without a hint.
+    pub fn shape(what: impl Into<String>, got: impl Into<String>, wanted: impl Into<String>) -> Self {
+        Self::Shape { what: what.into(), got: got.into(), wanted: wanted.into(), fix: String::new() }
+    }
+
+    /// A [`Error::Value`].
+    pub fn value(what: impl Into<String>, got: impl ToString, wanted: impl Into<String>) -> Self {
+        Self::Value { what: what.into(), got: got.to_string(), wanted: wanted.into() }
+    }
+
+    /// A [`Error::Parse`].
+    pub fn parse(what: impl Into<String>, got: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Parse { what: what.into(), got: got.into(), why: why.into() }
+    }
+
+    /// A [`Error::File`].
+    pub fn file(path: impl Into<PathBuf>, why: impl Into<String>) -> Self {
+        Self::File { path: path.into(), why: why.into() }
+    }
+}
