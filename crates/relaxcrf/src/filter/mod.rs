@@ -12,7 +12,11 @@
 //! Arrays are row-major, one row of `channels` values per point. The self pair (a = b) is part of K.
 
 // mod exact;
-// pub mod lattice;
+pub mod lattice;
+
+pub use lattice::{Blur, Lattice};
+
+use crate::error::{Error, Result};
 
 use std::fmt::Debug;
 
@@ -163,5 +167,29 @@ pub(crate) fn binned_by_indicators<F: Filter + ?Sized>(
             let weights = &binned.table[usize::from(binned.bins[a]) * binned.count + start..][..width];
             *o += scaling.out(a) * row.iter().zip(weights).map(|(&x, &w)| x * w).sum::<f32>();
         }
+    }
+}
+
+/// Fails unless `features` is a whole number of finite rows of `dims` values.
+pub(crate) fn check_features(features: &[f32], dims: usize) -> Result<()> {
+    if dims == 0 {
+        return Err(Error::value("feature dimension", 0, "at least 1"));
+    }
+    if features.is_empty() || features.len() % dims != 0 {
+        return Err(Error::shape(
+            "feature array",
+            format!("{} values", features.len()),
+            format!("one row of {dims} values per point"),
+        ));
+    }
+    match features.iter().position(|f| !f.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::Element {
+            what: "feature array".into(),
+            got: features[at].to_string(),
+            place: format!("point {}, dimension {}", at / dims, at % dims),
+            wanted: "finite numbers".into(),
+            fix: "a NaN in the image, or a standard deviation too small?".into(),
+        }),
     }
 }

@@ -1,0 +1,170 @@
+//! The only place where an energy is computed.
+//!
+//! `E(x) = Σ_a φ_a(x_a) + Σ_a Σ_{b≠a} μ(x_a, x_b) K_ab`: every pair counts twice, once from each end, and
+//! no constant is added or left out. The energy belongs to the model's operator K (a lattice, or the true
+//! Gaussian sum of [`Model::with_filter`]`(FilterKind::Exact)`).
+
+use crate::beliefs::Beliefs;
+use crate::error::Result;
+use crate::filter::{Binned, Direction, OrderedMode, Scratch};
+use crate::labeling::Labeling;
+use crate::model::Model;
+use crate::numeric;
+
+/// An energy and its two parts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Energy {
+    /// Σ_a φ_a(x_a).
+    pub unary: f64,
+    /// Σ_a Σ_{b≠a} μ(x_a, x_b) K_ab.
+    pub pairwise: f64,
+}
+
+impl Energy {
+    /// The sum of both parts.
+    pub fn total(&self) -> f64 {
+        self.unary + self.pairwise
+    }
+}
+
+/// The energy of a labelling: infinite if it uses a forbidden label.
+pub fn of_labeling(model: &Model, labeling: &Labeling) -> Result<Energy> {
+    labeling.check(model.pixels(), model.labels())?;
+    Ok(of_checked(model, labeling, &mut Scratch::new()))
+}
+
+/// [`of_labeling`] for labellings that are known to fit.
+pub(crate) fn of_checked(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> Energy {
+    Energy { unary: unary_part(model, labeling), pairwise: pairwise_part(model, labeling, scratch) }
+}
+
+/// Energies of the labellings that give every pixel the same label: no filter needed when equal labels
+/// cost nothing, else one row-sum product.
+pub fn of_constants(model: &Model) -> Vec<f64> {
+    let sums: Vec<f64> = (0..model.labels())
+        .map(|i| numeric::sum_by(model.pixels(), numeric::CHUNK, |a| unary_term(model, a, i)))
+        .collect();
+    let self_free = numeric::sum(model.pairwise().row_sums()) - numeric::sum(model.pairwise().diagonal());
+    let mu = model.compatibility();
+    sums.iter().enumerate().map(|(i, s)| s + f64::from(mu.cost(i, i)) * self_free).collect()
+}
+
+/// The QP relaxation `<φ, y> + Σ_a Σ_{b≠a} K_ab y_a' μ y_b`, with the self pairs' part `Σ_a K_aa y_a' μ y_a`
+/// taken out by the operator's closed-form diagonal.
+pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
+    let (n, labels) = (model.pixels(), model.labels());
+    let mut filtered = vec![0.0; n * labels];
+    model.pairwise().apply(Direction::Forward, beliefs.as_slice(), labels, &mut filtered, &mut Scratch::new());
+    let y = beliefs.as_slice();
+    let diagonal = model.pairwise().diagonal();
+    let mut product = filtered.clone();
+    let pairwise = numeric::for_rows(&mut product, labels, |first, rows| {
+        let mut total = 0.0;
+        let mut without_self = vec![0.0; labels];
+        for (k, row) in rows.chunks_exact_mut(labels).enumerate() {
+            let a = first + k;
+            let y = &y[a * labels..][..labels];
+            for ((w, &f), &v) in without_self.iter_mut().zip(&filtered[a * labels..]).zip(y) {
+                *w = f - diagonal[a] * v;
+            }
+            model.compatibility().multiply(&without_self, row);
+            total += row.iter().zip(y).map(|(&r, &v)| f64::from(r) * f64::from(v)).sum::<f64>();
+        }
+        total
+    });
+    Energy { unary: numeric::dot(model.unary(), y), pairwise }
+}
+
+/// The LP relaxation `<φ, y> + Σ_T w_T Σ_ab K_ab |y_a(T) - y_b(T)|` over the cuts T of the compatibility
+/// (for Potts, half the total variation of every label). `None` if no cuts are known for it.
+///
+/// With binned ordering the pairs inside a bin are missed: the value is then a little too small.
+pub fn lp(model: &Model, beliefs: &Beliefs, mode: OrderedMode) -> Option<Energy> {
+    let cuts = model.compatibility().cuts()?;
+    let (n, labels) = (model.pixels(), model.labels());
+    let mut scratch = Scratch::new();
+    let mut inside = vec![0.0; n];
+    let mut ordered = vec![0.0; n];
+    let mut pairwise = 0.0;
+    for cut in &cuts {
+        for (s, row) in inside.iter_mut().zip(beliefs.as_slice().chunks_exact(labels)) {
+            *s = row.iter().zip(&cut.inside).filter(|(_, t)| **t).map(|(&v, _)| v).sum();
+        }
+        model.pairwise().apply_ordered(&inside, 1, mode, &mut ordered, &mut scratch);
+        // Σ_ab K_ab |s_a - s_b| = 2 Σ_a s_a z_a: every pair appears in z of both its ends.
+        pairwise += f64::from(cut.weight) * 2.0 * numeric::dot(&ordered, &inside);
+    }
+    Some(Energy { unary: numeric::dot(model.unary(), beliefs.as_slice()), pairwise })
+}
+
+fn unary_term(model: &Model, a: usize, label: usize) -> f64 {
+    let e = model.unary()[a * model.labels() + label];
+    if e >= model.forbidden() { f64::INFINITY } else { f64::from(e) }
+}
+
+fn unary_part(model: &Model, labeling: &Labeling) -> f64 {
+    let x = labeling.as_slice();
+    numeric::sum_by(x.len(), numeric::CHUNK, |a| unary_term(model, a, usize::from(x[a])))
+}
+
+/// Bins up to which a square table of costs is small change.
+const MOST_BINS: usize = 1024;
+
+fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> f64 {
+    let mu = model.compatibility();
+    let x = labeling.as_slice();
+    let counts = labeling.histogram(model.labels());
+    let used: Vec<usize> = (0..model.labels()).filter(|&i| counts[i] > 0).collect();
+    let with_self = if used.len() <= MOST_BINS {
+        binned_pairs(model, x, &used, scratch)
+    } else {
+        blockwise_pairs(model, x, &used, scratch)
+    };
+    if mu.has_zero_diagonal() {
+        return with_self;
+    }
+    let diagonal = model.pairwise().diagonal();
+    with_self
+        - numeric::sum_by(x.len(), numeric::CHUNK, |a| {
+            let l = usize::from(x[a]);
+            f64::from(diagonal[a]) * f64::from(mu.cost(l, l))
+        })
+}
+
+/// `Σ_ab K_ab μ(x_a, x_b)` with the labels as bins.
+fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch) -> f64 {
+    let mu = model.compatibility();
+    let mut number = vec![0u16; model.labels()];
+    for (k, &i) in used.iter().enumerate() {
+        number[i] = k as u16;
+    }
+    let bins: Vec<u16> = x.iter().map(|&l| number[usize::from(l)]).collect();
+    let pairs = used.iter().flat_map(|&i| used.iter().map(move |&j| (i, j)));
+    let table: Vec<f32> = pairs.map(|(i, j)| mu.cost(i, j)).collect();
+    let mut sums = vec![0.0; x.len()];
+    model.pairwise().apply_binned(Binned { bins: &bins, count: used.len(), table: &table }, &mut sums, scratch);
+    numeric::sum(&sums)
+}
+
+/// The same sum when a table over all labels would be too large: a block of labels at a time.
+fn blockwise_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch) -> f64 {
+    const BLOCK: usize = 32;
+    let mu = model.compatibility();
+    let mut total = 0.0;
+    for block in used.chunks(BLOCK) {
+        let width = block.len();
+        let mut indicator = vec![0.0; x.len() * width];
+        for (row, &l) in indicator.chunks_exact_mut(width).zip(x) {
+            if let Ok(k) = block.binary_search(&usize::from(l)) {
+                row[k] = 1.0;
+            }
+        }
+        let mut sums = vec![0.0; x.len() * width];
+        model.pairwise().apply(Direction::Forward, &indicator, width, &mut sums, scratch);
+        total += numeric::sum_by(x.len(), numeric::rows_per_chunk(width), |a| {
+            let cost = |k: usize| f64::from(mu.cost(usize::from(x[a]), block[k]));
+            (0..width).map(|k| cost(k) * f64::from(sums[a * width + k])).sum()
+        });
+    }
+    total
+}

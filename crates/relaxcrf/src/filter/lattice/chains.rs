@@ -1,0 +1,73 @@
+//! Runs of neighbouring vertices along each axis.
+//!
+//! Along one axis every vertex has at most one successor and one predecessor, so the vertices fall into
+//! disjoint runs. Blurring a run in place needs no second buffer, and runs are independent of each other:
+//! they can be blurred in any order, on any number of threads, with the same result.
+
+use rayon::prelude::*;
+
+use super::table::{Packing, Table, Word};
+
+/// No vertex there.
+pub(super) const MISSING: u32 = u32::MAX;
+
+/// The runs along one axis. Vertices without neighbours are left out: the blur does not change them.
+#[derive(Debug)]
+pub(super) struct Chains {
+    /// The vertices of all runs, one run after the other.
+    pub order: Vec<u32>,
+    /// Where each run starts in `order`, and the end of the last.
+    pub starts: Vec<u32>,
+    /// Every vertex's successor, or [`MISSING`].
+    pub next: Vec<u32>,
+}
+
+/// Finds the runs along every axis.
+pub(super) fn find_chains<W: Word>(table: &Table<W>, packing: &Packing, dims: usize) -> Vec<Chains> {
+    (0..=dims)
+        .map(|axis| {
+            let next: Vec<u32> = table
+                .keys()
+                .par_iter()
+                .with_min_len(1 << 12)
+                .map(|&key| table.get(packing.forward(key, axis)).unwrap_or(MISSING))
+                .collect();
+            link(next)
+        })
+        .collect()
+}
+
+fn link(next: Vec<u32>) -> Chains {
+    let mut has_previous = vec![false; next.len()];
+    for &n in &next {
+        if n != MISSING {
+            has_previous[n as usize] = true;
+        }
+    }
+    let (mut order, mut starts) = (Vec::with_capacity(next.len()), vec![0]);
+    for (vertex, _) in has_previous.iter().enumerate().filter(|&(_, &has)| !has) {
+        if next[vertex] == MISSING {
+            continue;
+        }
+        let mut at = vertex as u32;
+        while at != MISSING {
+            order.push(at);
+            at = next[at as usize];
+        }
+        starts.push(order.len() as u32);
+    }
+    Chains { order, starts, next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_cover_all_linked_vertices_once() {
+        // 0 -> 3 -> 1, 2 alone, 5 -> 4
+        let chains = link(vec![3, MISSING, MISSING, 1, MISSING, 4]);
+        assert_eq!(chains.order, [0, 3, 1, 5, 4]);
+        assert_eq!(chains.starts, [0, 3, 5]);
+    }
+}

@@ -1,0 +1,193 @@
+use super::*;
+use crate::filter::{Direction, Filter, Scaling, Scratch};
+
+fn column(lattice: &Lattice, direction: Direction, source: usize) -> Vec<f32> {
+    let mut x = vec![0.0; lattice.len()];
+    x[source] = 1.0;
+    let mut out = vec![0.0; lattice.len()];
+    lattice.apply(direction, &x, 1, Scaling::NONE, &mut out, &mut Scratch::new());
+    out
+}
+
+fn near(got: f32, want: f32) {
+    assert!((got - want).abs() < 2e-5, "{got} where {want} is expected");
+}
+
+/// Random-looking features with neighbours missing here and there.
+fn cloud(points: usize, dims: usize) -> Vec<f32> {
+    let mut state = 12345u64;
+    (0..points * dims)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 24) as f32 * 4.0
+        })
+        .collect()
+}
+
+#[test]
+fn one_dimension_on_vertices() {
+    let spacing = 3f32.sqrt() / 2.0;
+    let features: Vec<f32> = (0..9).map(|i| i as f32 * spacing).collect();
+    for blur in [Blur::Classic, Blur::Symmetric] {
+        let lattice = Lattice::new(&features, 1, blur).unwrap();
+        let response = column(&lattice, Direction::Forward, 4);
+        for (offset, want) in [(0, 1.0), (1, 2.0 / 3.0), (2, 1.0 / 6.0), (3, 0.0)] {
+            near(response[4 + offset], want);
+            near(response[4 - offset], want);
+        }
+    }
+}
+
+#[test]
+fn two_dimensions_on_vertices() {
+    // A hexagonal patch of unit spacing: exactly the vertices of the 2-D lattice.
+    let mut features = Vec::new();
+    for i in -4i32..=4 {
+        for j in -4i32..=4 {
+            let (u, v) = (i as f32 + 0.5 * j as f32, 0.75f32.sqrt() * j as f32);
+            // The lattice's own orientation: one of its edges lies along the second feature.
+            features.extend([v, u]);
+        }
+    }
+    let center = 4 * 9 + 4;
+    let lattice = Lattice::new(&features, 2, Blur::Classic).unwrap();
+    let response = column(&lattice, Direction::Forward, center);
+    for (a, f) in features.chunks_exact(2).enumerate() {
+        let distance = (f[0] * f[0] + f[1] * f[1]).sqrt();
+        for (at, want) in [(0.0, 1.0), (1.0, 0.6), (3f32.sqrt(), 0.2), (2.0, 0.1)] {
+            if (distance - at).abs() < 1e-3 {
+                near(response[a], want);
+            }
+        }
+    }
+}
+
+#[test]
+fn alpha_is_known() {
+    let alpha = |d: usize| Lattice::new(&vec![0.0; d], d, Blur::Classic).unwrap().alpha();
+    near(alpha(2), 0.8);
+    near(alpha(5), 0.969_697);
+}
+
+#[test]
+fn an_isolated_point_sees_only_itself() {
+    for dims in [1, 2, 5, 16] {
+        let features = vec![0.37; dims];
+        let lattice = Lattice::new(&features, dims, Blur::Symmetric).unwrap();
+        let itself = column(&lattice, Direction::Forward, 0)[0];
+        near(itself, lattice.normalizer()[0]);
+        assert!(itself > 0.0 && itself <= lattice.diagonal()[0] + 1e-6);
+    }
+}
+
+#[test]
+fn closed_form_diagonal_is_exact_inside_and_an_upper_bound_outside() {
+    let mut grid = Vec::new();
+    for y in 0..24 {
+        for x in 0..24 {
+            grid.extend([x as f32 / 2.3, y as f32 / 2.3]);
+        }
+    }
+    let lattice = Lattice::new(&grid, 2, Blur::Classic).unwrap();
+    let diagonal = lattice.diagonal();
+    for a in 0..lattice.len() {
+        let true_value = column(&lattice, Direction::Forward, a)[a];
+        assert!(true_value <= diagonal[a] + 1e-6);
+        let (x, y) = (a % 24, a / 24);
+        if (8..16).contains(&x) && (8..16).contains(&y) {
+            near(true_value, diagonal[a]);
+        }
+    }
+}
+
+#[test]
+fn reverse_order_is_the_transpose() {
+    for dims in [1, 2, 3, 5] {
+        let features = cloud(60, dims);
+        let lattice = Lattice::new(&features, dims, Blur::Classic).unwrap();
+        let forward: Vec<_> = (0..60).map(|b| column(&lattice, Direction::Forward, b)).collect();
+        let reverse: Vec<_> = (0..60).map(|b| column(&lattice, Direction::Transposed, b)).collect();
+        let symmetric = Lattice::new(&features, dims, Blur::Symmetric).unwrap();
+        let mut asymmetry = 0.0f32;
+        for b in 0..60 {
+            let mean = column(&symmetric, Direction::Forward, b);
+            for a in 0..60 {
+                near(forward[b][a], reverse[a][b]);
+                near(mean[a], 0.5 * (forward[b][a] + forward[a][b]));
+                asymmetry = asymmetry.max((forward[b][a] - forward[a][b]).abs());
+            }
+        }
+        assert!(dims == 1 || asymmetry > 1e-3, "the test cloud should show the asymmetry: {asymmetry}");
+    }
+}
+
+#[test]
+fn dense_data_has_the_known_ratio_to_the_gaussian() {
+    // Interior of a fine grid: the true sum is 2 pi sigma^2 pixels.
+    let (size, sigma) = (80, 5.0);
+    let grid: Vec<f32> =
+        (0..size * size).flat_map(|i| [(i % size) as f32 / sigma, (i / size) as f32 / sigma]).collect();
+    let lattice = Lattice::new(&grid, 2, Blur::Classic).unwrap();
+    let sums = lattice.normalizer();
+    let exact = 2.0 * std::f32::consts::PI * sigma * sigma;
+    let (mut mean, mut count) = (0.0, 0.0);
+    for y in 30..50 {
+        for x in 30..50 {
+            mean += exact / sums[y * size + x];
+            count += 1.0;
+        }
+    }
+    let ratio = mean / count;
+    assert!((ratio - 1.133_625).abs() < 0.02 * 1.133_625, "{ratio}");
+}
+
+#[test]
+fn wide_features_need_long_keys_and_still_match() {
+    // 2^20 standard deviations apart in 5-D: more than 64 bits of key.
+    let mut features = cloud(40, 5);
+    let reference = Lattice::new(&features, 5, Blur::Symmetric).unwrap();
+    let want = column(&reference, Direction::Forward, 3);
+    for k in 0..5 {
+        features.push(if k % 2 == 0 { 1.0e6 } else { -1.0e6 });
+    }
+    let lattice = Lattice::new(&features, 5, Blur::Symmetric).unwrap();
+    let got = column(&lattice, Direction::Forward, 3);
+    for a in 0..40 {
+        near(got[a], want[a]);
+    }
+    assert_eq!(got[40], 0.0);
+}
+
+#[test]
+fn features_that_cannot_be_indexed_are_refused() {
+    let err = Lattice::new(&[0.0, 1e30], 1, Blur::Classic).unwrap_err().to_string();
+    assert!(err.contains("standard deviations"), "{err}");
+    assert!(Lattice::new(&[0.0, f32::NAN], 1, Blur::Classic).is_err());
+    assert!(Lattice::new(&[], 1, Blur::Classic).is_err());
+    assert!(Lattice::new(&[0.0; 3], 2, Blur::Classic).is_err());
+    assert!(Lattice::new(&[0.0; 80], 80, Blur::Classic).is_err());
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let features = cloud(5000, 5);
+    let values: Vec<f32> = cloud(5000, 21);
+    let bins: Vec<u16> = (0..5000u16).map(|i| i * 7 % 37).collect();
+    let table: Vec<f32> = (0..37 * 37).map(|i| (i % 11) as f32 - 5.0).collect();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let lattice = Lattice::new(&features, 5, Blur::Symmetric).unwrap();
+            let mut scratch = Scratch::new();
+            let mut out = vec![0.0; values.len()];
+            lattice.apply(Direction::Forward, &values, 21, Scaling::NONE, &mut out, &mut scratch);
+            let mut binned = vec![0.0; 5000];
+            let b = crate::filter::Binned { bins: &bins, count: 37, table: &table };
+            lattice.apply_binned(b, Scaling::NONE, &mut binned, &mut scratch);
+            out.extend(binned);
+            out.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        })
+    };
+    let one = run(1);
+    assert!(one == run(2) && one == run(3) && one == run(8));
+}

@@ -1,0 +1,190 @@
+//! From parts to a model: every check of sizes and values happens here, before any work.
+
+use std::sync::Arc;
+
+use super::compatibility::Compatibility;
+use super::kernel::{Features, Kernel};
+use super::pairwise::{Normalization, Pairwise};
+use super::plan::FilterKind;
+use super::{Model, unary};
+use crate::error::{Error, Result};
+use crate::labeling::MAX_LABELS;
+
+/// Sampled points of a calibration: enough for a fraction of a percent on the mean.
+const CALIBRATION_SAMPLES: usize = 200;
+
+/// Collects the parts of a [`Model`].
+#[derive(Debug, Clone)]
+pub struct ModelBuilder {
+    sizes: Vec<usize>,
+    labels: usize,
+    unary: Option<Vec<f32>>,
+    kernels: Vec<Kernel>,
+    compatibility: Option<Compatibility>,
+    filter: FilterKind,
+    normalization: Normalization,
+    calibrate: Option<u64>,
+}
+
+impl ModelBuilder {
+    /// A problem on an image.
+    pub fn image(width: usize, height: usize, labels: usize) -> Self {
+        Self::grid(&[height, width], labels)
+    }
+
+    /// A problem on a grid of any dimension; sizes with the slowest axis first, such as depth, height, width.
+    pub fn grid(sizes: &[usize], labels: usize) -> Self {
+        Self {
+            sizes: sizes.to_vec(),
+            labels,
+            unary: None,
+            kernels: Vec::new(),
+            compatibility: None,
+            filter: FilterKind::default(),
+            normalization: Normalization::default(),
+            calibrate: None,
+        }
+    }
+
+    /// A problem on points without a grid; give their features with [`ModelBuilder::features`].
+    pub fn points(count: usize, labels: usize) -> Self {
+        Self::grid(&[count], labels)
+    }
+
+    /// Unary energies, one row of L per pixel; `f32::INFINITY` forbids a label.
+    /// [`unary`](super::unary) makes them from probabilities, scores or labels.
+    pub fn unary(mut self, rows: Vec<f32>) -> Self {
+        self.unary = Some(rows);
+        self
+    }
+
+    /// Unary energies from probability rows, clipped at [`unary::DEFAULT_FLOOR`].
+    pub fn probabilities(self, rows: &[f32]) -> Result<Self> {
+        let energies = unary::from_probabilities(rows, self.labels, unary::DEFAULT_FLOOR)?;
+        Ok(self.unary(energies))
+    }
+
+    /// Adds a kernel on position with one standard deviation (in pixels) for all axes.
+    pub fn gaussian(self, sigma: f32, weight: f32) -> Self {
+        self.kernel(Kernel { features: Features::Position { sigma: vec![sigma] }, weight })
+    }
+
+    /// Adds a kernel on position and image values: one row of any number of channels per pixel.
+    pub fn bilateral(self, image: Vec<f32>, sigma: f32, sigma_color: f32, weight: f32) -> Self {
+        let features = Features::Bilateral { sigma: vec![sigma], image, sigma_color: vec![sigma_color] };
+        self.kernel(Kernel { features, weight })
+    }
+
+    /// Adds a kernel on any features: one row of `dims` per point, already divided by standard deviations.
+    pub fn features(self, rows: Vec<f32>, dims: usize, weight: f32) -> Self {
+        self.kernel(Kernel { features: Features::Given { rows, dims }, weight })
+    }
+
+    /// Adds a kernel in full generality.
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernels.push(kernel);
+        self
+    }
+
+    /// Label compatibilities; Potts unless told otherwise.
+    pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
+        self.compatibility = Some(compatibility);
+        self
+    }
+
+    /// Which filter stands behind the kernels.
+    pub fn filter(mut self, kind: FilterKind) -> Self {
+        self.filter = kind;
+        self
+    }
+
+    /// How kernels are normalised; symmetrically unless told otherwise.
+    pub fn normalization(mut self, normalization: Normalization) -> Self {
+        self.normalization = normalization;
+        self
+    }
+
+    /// Measures each filter against the true Gaussian sum on points sampled with this seed, and (without
+    /// normalisation) scales it to match on average.
+    pub fn calibrate(mut self, seed: u64) -> Self {
+        self.calibrate = Some(seed);
+        self
+    }
+
+    /// Checks everything and builds the filters.
+    pub fn build(self) -> Result<Model> {
+        let pixels = self.sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)).unwrap_or(0);
+        if pixels == 0 || pixels > u32::MAX as usize {
+            let sizes = self.sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+            return Err(Error::value("grid size", sizes, "at least one pixel and at most 2^32 - 1"));
+        }
+        check_label_count(self.labels)?;
+        let unary = self.unary.ok_or_else(|| {
+            Error::shape("unary energies", "no values", format!("{pixels} rows of {}", self.labels))
+        })?;
+        check_unary(&unary, pixels, self.labels)?;
+        let compatibility = self.compatibility.unwrap_or_else(|| Compatibility::potts(self.labels));
+        if compatibility.labels() != self.labels {
+            return Err(Error::shape(
+                "label compatibility",
+                format!("{} labels", compatibility.labels()),
+                format!("the model's {}", self.labels),
+            ));
+        }
+        let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
+        let pairwise =
+            Pairwise::new(&self.sizes, self.kernels, self.filter, self.normalization, calibrated)?;
+        Ok(Model::assemble(self.sizes, unary, Arc::new(pairwise), compatibility))
+    }
+}
+
+fn check_label_count(labels: usize) -> Result<()> {
+    if labels == 0 || labels > MAX_LABELS {
+        return Err(Error::value("number of labels", labels, format!("1 to {MAX_LABELS}")));
+    }
+    Ok(())
+}
+
+/// Fails unless `rows` holds a usable row of energies for every pixel.
+pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<()> {
+    check_label_count(labels)?;
+    if Some(rows.len()) != pixels.checked_mul(labels) {
+        return Err(Error::Shape {
+            what: "unary energies".into(),
+            got: format!("{} values", rows.len()),
+            wanted: format!("{pixels} pixels x {labels} labels = {} values", pixels as u128 * labels as u128),
+            fix: "do image and energies have the same width and height?".into(),
+        });
+    }
+    let place = |at: usize| format!("pixel {}, label {}", at / labels, at % labels);
+    if let Some(at) = rows.iter().position(|e| e.is_nan() || *e == f32::NEG_INFINITY) {
+        return Err(Error::Element {
+            what: "unary energies".into(),
+            got: rows[at].to_string(),
+            place: place(at),
+            wanted: "numbers, or +inf for a forbidden label".into(),
+            fix: "a probability of NaN, or the log of a negative number?".into(),
+        });
+    }
+    // Energies beyond this would overflow when they are added up or compared with stand-ins for infinity.
+    const LARGEST: f32 = 1e36;
+    if let Some(at) = rows.iter().position(|e| e.is_finite() && e.abs() > LARGEST) {
+        return Err(Error::Element {
+            what: "unary energies".into(),
+            got: rows[at].to_string(),
+            place: place(at),
+            wanted: format!("numbers of at most {LARGEST:e}, or +inf for a forbidden label"),
+            fix: "use +inf for a forbidden label".into(),
+        });
+    }
+    match rows.chunks_exact(labels).position(|row| row.iter().all(|&e| e == f32::INFINITY)) {
+        None => Ok(()),
+        Some(a) => Err(Error::Element {
+            what: "unary energies".into(),
+            got: "+inf for every label".into(),
+            place: format!("pixel {a}"),
+            wanted: "at least one label that is not forbidden".into(),
+            fix: String::new(),
+        }),
+    }
+}

@@ -1,0 +1,178 @@
+//! The problem: unary energies, kernels, label compatibilities. Immutable once built.
+
+mod builder;
+mod compatibility;
+mod kernel;
+mod pairwise;
+mod plan;
+pub mod unary;
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+pub use self::builder::ModelBuilder;
+pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind};
+pub use self::kernel::{Features, Kernel};
+pub use self::pairwise::{Normalization, Pairwise, Term};
+pub use self::plan::{FilterKind, choose as choose_filter};
+use crate::error::Result;
+use crate::labeling::Labeling;
+use crate::numeric;
+
+/// A dense CRF: everything that defines the energy of a labelling.
+///
+/// Cloning, restricting to some labels and replacing the unaries share the filters, which are the
+/// expensive part.
+#[derive(Debug, Clone)]
+pub struct Model {
+    sizes: Vec<usize>,
+    labels: usize,
+    /// Energies as given, with `forbidden` in place of infinities.
+    unary: Arc<Vec<f32>>,
+    /// Linear part of the energy when self pairs are counted in the pairwise part: see [`Model::linear`].
+    linear: Arc<Vec<f32>>,
+    forbidden: f32,
+    pairwise: Arc<Pairwise>,
+    compatibility: Compatibility,
+    scale: f64,
+}
+
+impl Model {
+    /// Puts checked parts together. `unary` may hold `+∞`, but no NaN, and no row of infinities only.
+    fn assemble(
+        sizes: Vec<usize>,
+        mut unary: Vec<f32>,
+        pairwise: Arc<Pairwise>,
+        compatibility: Compatibility,
+    ) -> Self {
+        let labels = compatibility.labels();
+        let sums = pairwise.row_sums();
+        let ranges: Vec<f32> = unary.par_chunks_exact(labels).map(finite_range).collect();
+        let strongest = f64::from(compatibility.largest_cost());
+        let scale = numeric::sum(&ranges) + strongest * numeric::sum(sums);
+
+        // A forbidden label must lose against any other whatever the neighbours say. A finite stand-in
+        // keeps the arithmetic free of infinities; energies turn it back into one.
+        let (range, sum) = (max(&ranges), max(sums));
+        let largest = unary.iter().filter(|e| e.is_finite()).fold(0.0f32, |m, e| m.max(e.abs()));
+        let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest as f32) + 1.0;
+        unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);
+
+        let unary = Arc::new(unary);
+        let linear = if compatibility.has_zero_diagonal() {
+            Arc::clone(&unary)
+        } else {
+            let mut linear = unary.as_ref().clone();
+            linear.par_chunks_exact_mut(labels).zip(pairwise.diagonal()).for_each(|(row, &k)| {
+                for (i, e) in row.iter_mut().enumerate() {
+                    *e -= k * compatibility.cost(i, i);
+                }
+            });
+            Arc::new(linear)
+        };
+        Self { sizes, labels, unary, linear, forbidden, pairwise, compatibility, scale }
+    }
+
+    /// Grid sizes, slowest axis first: `[height, width]` for an image, `[n]` for a point set.
+    pub fn sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    /// Number of pixels or points N.
+    pub fn pixels(&self) -> usize {
+        self.pairwise.points()
+    }
+
+    /// Number of labels L.
+    pub fn labels(&self) -> usize {
+        self.labels
+    }
+
+    /// Unary energies, one row of L per pixel. Forbidden labels hold [`Model::forbidden`].
+    pub fn unary(&self) -> &[f32] {
+        &self.unary
+    }
+
+    /// The stand-in for an infinite energy: larger than anything a labelling could gain by using it.
+    pub fn forbidden(&self) -> f32 {
+        self.forbidden
+    }
+
+    /// The linear part of `E(y) = <linear, y> + Σ_ab K_ab y_a' μ y_b`, with self pairs (a = b) in the sum.
+    ///
+    /// On labellings this equals the energy, which has no self pairs: their cost `K_aa μ(i, i)` depends on
+    /// one pixel only and is taken out here. With a zero diagonal of μ it is just the unary energies.
+    pub fn linear(&self) -> &[f32] {
+        &self.linear
+    }
+
+    /// The kernels as one operator.
+    pub fn pairwise(&self) -> &Pairwise {
+        &self.pairwise
+    }
+
+    /// The label compatibilities.
+    pub fn compatibility(&self) -> &Compatibility {
+        &self.compatibility
+    }
+
+    /// What the energy could change by in all: the yardstick of relative tolerances. Unlike the energy
+    /// itself it does not move when a constant is added to a pixel's unaries.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// The labelling that minimises the unary energies alone.
+    pub fn unary_argmin(&self) -> Labeling {
+        let best = |row: &[f32]| {
+            let mut best = 0;
+            for (i, &e) in row.iter().enumerate() {
+                if e < row[best] {
+                    best = i;
+                }
+            }
+            best as u16
+        };
+        Labeling::new(self.unary.par_chunks_exact(self.labels).map(best).collect())
+    }
+
+    /// The same pixels, kernels and labels with other unary energies. Nothing is rebuilt.
+    pub fn with_unary(&self, rows: Vec<f32>) -> Result<Self> {
+        builder::check_unary(&rows, self.pixels(), self.labels)?;
+        Ok(Self::assemble(self.sizes.clone(), rows, Arc::clone(&self.pairwise), self.compatibility.clone()))
+    }
+
+    /// The problem with some of the labels only, in the order given. The filters are shared.
+    pub fn restrict(&self, keep: &[usize]) -> Result<Self> {
+        let compatibility = self.compatibility.restrict(keep)?;
+        let back = |e: f32| if e >= self.forbidden { f32::INFINITY } else { e };
+        let rows = self
+            .unary
+            .chunks_exact(self.labels)
+            .flat_map(|row| keep.iter().map(move |&i| back(row[i])))
+            .collect::<Vec<_>>();
+        builder::check_unary(&rows, self.pixels(), keep.len())?;
+        Ok(Self::assemble(self.sizes.clone(), rows, Arc::clone(&self.pairwise), compatibility))
+    }
+
+    /// The same problem with its kernels behind another filter: `FilterKind::Exact` gives the true sums.
+    pub fn with_filter(&self, kind: FilterKind) -> Result<Self> {
+        let kernels = self.pairwise.terms().iter().map(|t| t.kernel().clone()).collect();
+        let pairwise =
+            Arc::new(Pairwise::new(&self.sizes, kernels, kind, self.pairwise.normalization(), None)?);
+        let rows =
+            self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
+        Ok(Self::assemble(self.sizes.clone(), rows, pairwise, self.compatibility.clone()))
+    }
+}
+
+fn max(values: &[f32]) -> f32 {
+    values.iter().copied().fold(0.0, f32::max)
+}
+
+fn finite_range(row: &[f32]) -> f32 {
+    let finite = row.iter().copied().filter(|e| e.is_finite());
+    let (lo, hi) = finite.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), e| (l.min(e), h.max(e)));
+    (hi - lo).max(0.0)
+}

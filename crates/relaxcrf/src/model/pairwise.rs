@@ -1,0 +1,246 @@
+//! The pairwise operator: a weighted sum of normalised kernels, as one linear map.
+
+use rayon::prelude::*;
+
+use super::kernel::Kernel;
+use super::plan::{self, FilterKind};
+use crate::error::{Error, Result};
+use crate::filter::{
+    Binned, Calibration, Direction, Filter, OrderedMode, Scaling, Scratch, calibrate, ordered,
+};
+
+/// How a kernel K is scaled, with n = K·1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Normalization {
+    /// K as written. With the usual weights its optimum is close to one constant label.
+    None,
+    /// `n^-1/2 K n^-1/2`: what published parameters were found with.
+    #[default]
+    Symmetric,
+    /// `K n^-1`. Not symmetric: no bounds.
+    Before,
+    /// `n^-1 K`. Not symmetric: no bounds.
+    After,
+}
+
+impl std::str::FromStr for Normalization {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "none" => Ok(Self::None),
+            "symmetric" => Ok(Self::Symmetric),
+            "before" => Ok(Self::Before),
+            "after" => Ok(Self::After),
+            _ => Err(Error::parse("normalization", text, "wanted none, symmetric, before or after")),
+        }
+    }
+}
+
+impl std::fmt::Display for Normalization {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Symmetric => "symmetric",
+            Self::Before => "before",
+            Self::After => "after",
+        })
+    }
+}
+
+/// One kernel with its filter and scalings.
+#[derive(Debug)]
+pub struct Term {
+    kernel: Kernel,
+    features: Vec<f32>,
+    dims: usize,
+    filter: Box<dyn Filter>,
+    left: Option<Vec<f32>>,
+    right: Option<Vec<f32>>,
+    /// Weight times calibrated scale.
+    gain: f32,
+    calibration: Option<Calibration>,
+}
+
+impl Term {
+    /// The kernel as stated.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// The operator behind it.
+    pub fn filter(&self) -> &dyn Filter {
+        self.filter.as_ref()
+    }
+
+    /// The scale found when the model was built with calibration.
+    pub fn calibration(&self) -> Option<Calibration> {
+        self.calibration
+    }
+
+    /// Compares the operator's row sums with the true Gaussian sums on `samples` points.
+    pub fn measure(&self, samples: usize, seed: u64) -> Calibration {
+        calibrate(self.filter.as_ref(), &self.features, self.dims, samples, seed)
+    }
+
+    fn scaling(&self, direction: Direction, add: bool) -> Scaling<'_> {
+        let (left, right) = (self.left.as_deref(), self.right.as_deref());
+        match direction {
+            Direction::Forward => Scaling { left, right, gain: self.gain, add },
+            Direction::Transposed => Scaling { left: right, right: left, gain: self.gain, add },
+        }
+    }
+}
+
+/// `K = Σ_m w_m K_m`, self pairs included.
+#[derive(Debug)]
+pub struct Pairwise {
+    points: usize,
+    terms: Vec<Term>,
+    row_sums: Vec<f32>,
+    diagonal: Vec<f32>,
+    symmetric: bool,
+    normalization: Normalization,
+}
+
+impl Pairwise {
+    /// Builds the filters. `sizes` is the grid, slowest axis first.
+    pub(super) fn new(
+        sizes: &[usize],
+        kernels: Vec<Kernel>,
+        kind: FilterKind,
+        normalization: Normalization,
+        calibrated: Option<(usize, u64)>,
+    ) -> Result<Self> {
+        let points = sizes.iter().product();
+        let terms = kernels
+            .into_iter()
+            .map(|kernel| {
+                let (features, dims) = kernel.lay_out(sizes)?;
+                let filter = plan::build(plan::choose(kind, &kernel, sizes), &kernel, &features, dims, sizes)?;
+                let (left, right) = scalings(normalization, filter.as_ref());
+                let calibration =
+                    calibrated.map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed));
+                // A normalised kernel has no scale of its own.
+                let scale = match (normalization, &calibration) {
+                    (Normalization::None, Some(c)) => c.scale,
+                    _ => 1.0,
+                };
+                let gain = kernel.weight * scale;
+                Ok(Term { kernel, features, dims, filter, left, right, gain, calibration })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let symmetric = matches!(normalization, Normalization::None | Normalization::Symmetric)
+            && terms.iter().all(|t| t.filter.is_symmetric());
+        let mut pairwise =
+            Self { points, terms, row_sums: Vec::new(), diagonal: Vec::new(), symmetric, normalization };
+        let mut sums = vec![0.0; points];
+        pairwise.apply(Direction::Forward, &vec![1.0; points], 1, &mut sums, &mut Scratch::new());
+        pairwise.row_sums = sums;
+        pairwise.diagonal = pairwise.find_diagonal();
+        Ok(pairwise)
+    }
+
+    fn find_diagonal(&self) -> Vec<f32> {
+        let mut sum = vec![0.0; self.points];
+        for term in &self.terms {
+            let scaling = term.scaling(Direction::Forward, false);
+            sum.par_iter_mut().zip(term.filter.diagonal()).enumerate().for_each(|(a, (s, k))| {
+                *s += scaling.out(a) * k * scaling.input(a);
+            });
+        }
+        sum
+    }
+
+    /// Number of points.
+    pub fn points(&self) -> usize {
+        self.points
+    }
+
+    /// The kernels.
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// K·1.
+    pub fn row_sums(&self) -> &[f32] {
+        &self.row_sums
+    }
+
+    /// K_aa, in closed form: never below the true diagonal.
+    pub fn diagonal(&self) -> &[f32] {
+        &self.diagonal
+    }
+
+    /// Whether K = K'.
+    pub fn is_symmetric(&self) -> bool {
+        self.symmetric
+    }
+
+    /// How the kernels are normalised.
+    pub fn normalization(&self) -> Normalization {
+        self.normalization
+    }
+
+    /// `out = K x` on `channels` values per point.
+    pub fn apply(
+        &self,
+        direction: Direction,
+        x: &[f32],
+        channels: usize,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        if self.terms.is_empty() {
+            out.fill(0.0);
+        }
+        for (m, term) in self.terms.iter().enumerate() {
+            term.filter.apply(direction, x, channels, term.scaling(direction, m > 0), out, scratch);
+        }
+    }
+
+    /// `out_a = Σ_b K_ab table[bin_a][bin_b]`.
+    pub fn apply_binned(&self, binned: Binned, out: &mut [f32], scratch: &mut Scratch) {
+        if self.terms.is_empty() {
+            out.fill(0.0);
+        }
+        for (m, term) in self.terms.iter().enumerate() {
+            term.filter.apply_binned(binned, term.scaling(Direction::Forward, m > 0), out, scratch);
+        }
+    }
+}
+
+impl Pairwise {
+    /// For every channel, `out_a = Σ_{b: x_b < x_a} K_ab - Σ_{b: x_b > x_a} K_ab`.
+    pub fn apply_ordered(
+        &self,
+        x: &[f32],
+        channels: usize,
+        mode: OrderedMode,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        if self.terms.is_empty() {
+            out.fill(0.0);
+        }
+        for (m, term) in self.terms.iter().enumerate() {
+            let scaling = term.scaling(Direction::Forward, m > 0);
+            ordered(term.filter.as_ref(), x, channels, mode, scaling, out, scratch);
+        }
+    }
+}
+
+/// The factors of each row and column. Empty rows (a kernel without neighbours cannot be, since a point
+/// always sees itself) are guarded against all the same.
+fn scalings(normalization: Normalization, filter: &dyn Filter) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
+    let inverse = |power: f32| filter.normalizer().iter().map(|n| (n + 1e-20).powf(-power)).collect::<Vec<_>>();
+    match normalization {
+        Normalization::None => (None, None),
+        Normalization::Symmetric => {
+            let s = inverse(0.5);
+            (Some(s.clone()), Some(s))
+        }
+        Normalization::Before => (None, Some(inverse(1.0))),
+        Normalization::After => (Some(inverse(1.0)), None),
+    }
+}

@@ -1,0 +1,85 @@
+//! The best labelling and the best bound of a run.
+
+use super::context::Context;
+use super::method::Method;
+use crate::beliefs::Beliefs;
+use crate::energy::{self, Energy};
+use crate::labeling::Labeling;
+
+/// A certified lower bound and where it comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    /// No labelling's energy is below this.
+    pub value: f64,
+    /// The method that found it.
+    pub source: String,
+}
+
+/// Keeps the best labelling seen, starting with the ones that cost nothing to find.
+#[derive(Debug)]
+pub struct Best {
+    labeling: Labeling,
+    energy: Energy,
+    bound: Option<Bound>,
+    /// The labelling evaluated last: beliefs often round to the same labels many times in a row.
+    seen: Labeling,
+}
+
+/// `(energy - bound) / |energy|`, never negative.
+pub(super) fn relative_gap(energy: f64, bound: f64) -> f64 {
+    ((energy - bound) / energy.abs().max(f64::MIN_POSITIVE)).max(0.0)
+}
+
+impl Best {
+    /// The better of the unary argmin, the constant labellings and the rounded start.
+    pub(super) fn new(context: &mut Context, start: &Beliefs) -> Self {
+        let model = context.model();
+        let labeling = model.unary_argmin();
+        let energy = context.evaluate(&labeling);
+        let mut best = Self { seen: labeling.clone(), labeling, energy, bound: None };
+        let constants = energy::of_constants(model);
+        if let Some((label, &e)) = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
+            if e < best.energy.total() {
+                best.offer(context, Labeling::constant(model.pixels(), label as u16));
+            }
+        }
+        best.offer(context, start.argmax());
+        best
+    }
+
+    /// Keeps the labelling if its energy is the lowest so far. Costs an evaluation unless it was just seen.
+    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
+        if labeling == self.seen || labeling == self.labeling {
+            return;
+        }
+        let energy = context.evaluate(&labeling);
+        self.seen.clone_from(&labeling);
+        if energy.total() < self.energy.total() {
+            (self.labeling, self.energy) = (labeling, energy);
+        }
+    }
+
+    /// Keeps the bound if it is the highest so far.
+    pub(super) fn raise_bound(&mut self, value: Option<f64>, method: &Method) {
+        let known = self.bound.as_ref().map_or(f64::NEG_INFINITY, |b| b.value);
+        if let Some(value) = value.filter(|&v| v > known && v.is_finite()) {
+            self.bound = Some(Bound { value, source: method.to_string() });
+        }
+    }
+
+    pub(super) fn energy(&self) -> Energy {
+        self.energy
+    }
+
+    pub(super) fn bound(&self) -> Option<&Bound> {
+        self.bound.as_ref()
+    }
+
+    pub(super) fn gap(&self) -> Option<f64> {
+        self.bound.as_ref().map(|b| relative_gap(self.energy.total(), b.value))
+    }
+
+    pub(super) fn into_parts(self) -> (Labeling, Energy, Option<Bound>) {
+        (self.labeling, self.energy, self.bound)
+    }
+}

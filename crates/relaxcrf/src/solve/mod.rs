@@ -1,0 +1,194 @@
+//! The loop that every method shares, and the methods, each of which supplies one step.
+//!
+//! Read [`solve`] first, then one method, for example `mean_field.rs`.
+
+mod best;
+mod context;
+mod mean_field;
+mod method;
+mod settings;
+pub mod simplex;
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+pub use self::best::{Best, Bound};
+pub use self::context::{Context, Counts};
+pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
+pub use self::settings::{Settings, Status};
+use crate::beliefs::Beliefs;
+use crate::energy::Energy;
+use crate::error::{Error, Result};
+use crate::labeling::Labeling;
+use crate::model::Model;
+
+/// One iteration of a method. Everything else (stopping, time, the best labelling, the trace) is the loop's.
+pub trait Solver {
+    /// Improves the beliefs once.
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step;
+
+    /// Labellings worth evaluating at the end of the stage besides the most believed labels.
+    fn candidates(&mut self, _context: &mut Context, _beliefs: &Beliefs) -> Vec<Labeling> {
+        Vec::new()
+    }
+}
+
+/// What one iteration achieved.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// The method's own objective at the new beliefs.
+    pub objective: f64,
+    /// A certified lower bound on the energy of every labelling, if the method has one.
+    pub lower_bound: Option<f64>,
+    /// What this iteration gained, or what is at most left to gain: compared with the tolerance.
+    pub residual: f64,
+}
+
+/// One line of the trace: the state after an iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Position of the stage in the chain.
+    pub stage: usize,
+    /// The stage's method.
+    pub method: String,
+    /// Iterations of this stage so far.
+    pub iteration: usize,
+    /// Since the start of the run.
+    pub seconds: f64,
+    /// Uses of the operator since the start of the run.
+    pub counts: Counts,
+    /// The method's own objective.
+    pub objective: f64,
+    /// Energy of the best labelling so far.
+    pub energy: f64,
+    /// Best lower bound so far.
+    pub lower_bound: Option<f64>,
+}
+
+/// What a run returns.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// The best labelling seen: never worse than the unary argmin or any constant labelling.
+    pub labeling: Labeling,
+    /// Its energy.
+    pub energy: Energy,
+    /// A number that no labelling's energy can be below, if a method gave one.
+    pub lower_bound: Option<Bound>,
+    /// The last stage's beliefs.
+    pub beliefs: Beliefs,
+    /// Why the run stopped.
+    pub status: Status,
+    /// Iterations of all stages.
+    pub iterations: usize,
+    /// Uses of the operator.
+    pub counts: Counts,
+    /// Wall-clock time.
+    pub seconds: f64,
+    /// One entry per iteration.
+    pub trace: Vec<Progress>,
+}
+
+impl Solution {
+    /// `(energy - lower bound) / |energy|`, never negative; `None` without a bound.
+    pub fn gap(&self) -> Option<f64> {
+        self.lower_bound.as_ref().map(|b| best::relative_gap(self.energy.total(), b.value))
+    }
+}
+
+/// Runs a method, or a chain of them, on a model.
+///
+/// Starts from `init`, or from `softmax(-unary)`. `observer` sees every iteration and may stop the run;
+/// whatever happens, the best labelling so far is returned.
+pub fn solve(
+    model: &Model,
+    pipeline: &Pipeline,
+    init: Option<Beliefs>,
+    settings: &Settings,
+    observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Solution> {
+    settings.check()?;
+    let started = Instant::now();
+    let mut beliefs = match init {
+        Some(b) => fitting(model, b)?,
+        None => Beliefs::from_energies(model.unary(), model.labels()),
+    };
+    let mut stages = pipeline
+        .stages()
+        .iter()
+        .map(|method| Ok((method, method.solver(model)?)))
+        .collect::<Result<Vec<_>>>()?;
+
+    let mut context = Context::new(model, settings, started);
+    let mut best = Best::new(&mut context, &beliefs);
+    let mut trace = Vec::new();
+    let mut iterations = 0;
+    let mut status = Status::Converged;
+
+    'run: for (stage, (method, solver)) in stages.iter_mut().enumerate() {
+        let tolerance = settings.tolerance.unwrap_or(method.default_tolerance()) * model.scale();
+        let limit = settings.max_iterations.unwrap_or(method.default_iterations());
+        status = Status::MaxIterations;
+
+        for iteration in 1..=limit {
+            // --- one step of the method ---
+            let step = solver.step(&mut context, &mut beliefs);
+            iterations += 1;
+
+            // --- what is known now ---
+            best.raise_bound(step.lower_bound, method);
+            let last = step.residual <= tolerance || iteration == limit || context.out_of_time();
+            if last || iteration % settings.evaluate_every == 0 {
+                best.offer(&mut context, beliefs.argmax());
+            }
+            trace.push(Progress {
+                stage,
+                method: method.to_string(),
+                iteration,
+                seconds: started.elapsed().as_secs_f64(),
+                counts: context.counts(),
+                objective: step.objective,
+                energy: best.energy().total(),
+                lower_bound: best.bound().map(|b| b.value),
+            });
+
+            // --- go on? ---
+            let stop = if observer(&trace[trace.len() - 1]).is_break() {
+                Some(Status::Stopped)
+            } else if settings.until_gap.is_some_and(|g| best.gap().is_some_and(|now| now <= g)) {
+                Some(Status::GapReached)
+            } else if context.out_of_time() {
+                Some(Status::TimeLimit)
+            } else {
+                None
+            };
+            if let Some(reason) = stop {
+                status = reason;
+                best.offer(&mut context, beliefs.argmax());
+                break 'run;
+            }
+            if step.residual <= tolerance {
+                status = Status::Converged;
+                break;
+            }
+        }
+        for labeling in solver.candidates(&mut context, &beliefs) {
+            best.offer(&mut context, labeling);
+        }
+    }
+
+    let counts = context.counts();
+    let (labeling, energy, lower_bound) = best.into_parts();
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Solution { labeling, energy, lower_bound, beliefs, status, iterations, counts, seconds, trace })
+}
+
+fn fitting(model: &Model, beliefs: Beliefs) -> Result<Beliefs> {
+    if beliefs.pixels() != model.pixels() || beliefs.labels() != model.labels() {
+        return Err(Error::shape(
+            "initial beliefs",
+            format!("{} pixels x {} labels", beliefs.pixels(), beliefs.labels()),
+            format!("{} x {}", model.pixels(), model.labels()),
+        ));
+    }
+    Ok(beliefs)
+}

@@ -1,0 +1,113 @@
+//! Row operations on the simplex: softmax and the Euclidean projection.
+
+/// Beliefs below this are set to zero by [`softmax`]: far below `f32` resolution of a row that sums to
+/// one, and it keeps denormal numbers, which are slow, out of the filters.
+const NEGLIGIBLE_LOGIT: f32 = -32.0;
+
+/// Replaces logits by `exp(v_i) / Σ exp(v_j)`.
+pub fn softmax(row: &mut [f32]) {
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = 0.0f32;
+    for v in row.iter_mut() {
+        let t = *v - max;
+        *v = if t < NEGLIGIBLE_LOGIT { 0.0 } else { t.exp() };
+        sum += *v;
+    }
+    let scale = 1.0 / sum;
+    row.iter_mut().for_each(|v| *v *= scale);
+}
+
+/// Replaces a row by the nearest point of the simplex, exactly.
+///
+/// The projection is `max(v_i - τ, 0)` with τ such that the sum is one. Starting from all labels, labels
+/// below the current τ are dropped and τ recomputed until none is left to drop: τ only rises, so at most
+/// as many rounds as labels, and two or three in practice.
+pub fn project(row: &mut [f32]) {
+    let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    // Relative to the largest entry everything below -1 is zero in the result, and τ >= -1: no overflow,
+    // and no loss of precision when the entries are large.
+    let mut tau = -1.0f32;
+    let mut kept = usize::MAX;
+    loop {
+        let (mut sum, mut count) = (0.0f32, 0usize);
+        for &v in row.iter() {
+            let t = v - max;
+            if t > tau {
+                sum += t;
+                count += 1;
+            }
+        }
+        if count == 0 || count >= kept {
+            break;
+        }
+        kept = count;
+        tau = (sum - 1.0) / count as f32;
+    }
+    let mut total = 0.0f32;
+    for v in row.iter_mut() {
+        *v = (*v - max - tau).max(0.0);
+        total += *v;
+    }
+    let scale = 1.0 / total;
+    row.iter_mut().for_each(|v| *v *= scale);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// By sorting, in f64: the textbook way.
+    fn by_sorting(v: &[f32]) -> Vec<f64> {
+        let mut u: Vec<f64> = v.iter().map(|&x| x.into()).collect();
+        u.sort_by(|a, b| b.total_cmp(a));
+        let (mut sum, mut tau) = (0.0, 0.0);
+        for (r, &x) in u.iter().enumerate() {
+            sum += x;
+            let candidate = (sum - 1.0) / (r + 1) as f64;
+            if x > candidate {
+                tau = candidate;
+            }
+        }
+        v.iter().map(|&x| (f64::from(x) - tau).max(0.0)).collect()
+    }
+
+    #[test]
+    fn known_projection() {
+        let mut v = [0.9, 0.5, -0.2];
+        project(&mut v);
+        for (got, want) in v.iter().zip([0.7, 0.3, 0.0]) {
+            assert!((got - want).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn extreme_rows_stay_on_the_simplex() {
+        for mut v in [vec![1e30, -1e30, 3.0], vec![0.0; 7], vec![-1e30; 3], vec![5.0], vec![1e-30, 0.0]] {
+            let mut w = v.clone();
+            project(&mut v);
+            softmax(&mut w);
+            for row in [v, w] {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-6, "{row:?}");
+                assert!(row.iter().all(|x| (0.0..=1.0).contains(x)), "{row:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn projection_equals_sorting(v in prop::collection::vec(-3.0f32..3.0, 1..40)) {
+            let want = by_sorting(&v);
+            let mut got = v.clone();
+            project(&mut got);
+            for (g, w) in got.iter().zip(&want) {
+                prop_assert!((f64::from(*g) - w).abs() < 2e-6, "{got:?} against {want:?}");
+            }
+            let mut again = got.clone();
+            project(&mut again);
+            for (a, g) in again.iter().zip(&got) {
+                prop_assert!((a - g).abs() < 1e-6, "projecting twice changes nothing");
+            }
+        }
+    }
+}
