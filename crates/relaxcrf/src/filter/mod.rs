@@ -11,10 +11,15 @@
 //!
 //! Arrays are row-major, one row of `channels` values per point. The self pair (a = b) is part of K.
 
-// mod exact;
+mod bins;
+mod exact;
 pub mod lattice;
+mod ordered;
 
+pub use bins::{Bins, MAX_BINS, huber_table, sign_table};
+pub use exact::Exact;
 pub use lattice::{Blur, Lattice};
+pub use ordered::{OrderedMode, binned_channels, ordered};
 
 use crate::error::{Error, Result};
 
@@ -70,12 +75,24 @@ pub struct Binned<'a> {
     pub table: &'a [f32],
 }
 
+impl Binned<'_> {
+    /// Panics unless the sizes fit `points` points: a mismatch is a mistake in the caller.
+    fn check(&self, points: usize) {
+        assert_eq!(self.bins.len(), points, "one bin is needed for each point");
+        assert_eq!(self.table.len(), self.count * self.count, "the table must be square");
+        debug_assert!(self.bins.iter().all(|&bin| usize::from(bin) < self.count), "bins lie below the count");
+    }
+}
+
 /// Buffers that filters reuse between calls. One per solve; never shared between threads.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) first: Vec<f32>,
     pub(crate) second: Vec<f32>,
     pub(crate) third: Vec<f32>,
+    /// One channel of an array, and the result for it: used around filter calls, never inside them.
+    pub(crate) column: Vec<f32>,
+    pub(crate) result: Vec<f32>,
 }
 
 impl Scratch {
@@ -86,6 +103,9 @@ impl Scratch {
 }
 
 /// A linear operator with non-negative entries on N points.
+///
+/// All methods panic when the arrays do not have the sizes they state: that is a mistake in the calling code, not in
+/// anyone's data.
 pub trait Filter: Send + Sync + Debug {
     /// Name, as on the command line.
     fn name(&self) -> &'static str;
@@ -120,6 +140,52 @@ pub trait Filter: Send + Sync + Debug {
         binned_by_indicators(self, binned, scaling, out, scratch);
     }
 
+    /// The ordered filter of the LP for every channel:
+    /// `out_a (+)= gain · left_a · (Σ_{b: y_b < y_a} K_ab · right_b − Σ_{b: y_b > y_a} K_ab · right_b)`.
+    ///
+    /// Equal values give nothing. Filters that cannot see single pairs sort the values (from 0 to 1) into one bin
+    /// per distinct value, or into 256 bins where there are more.
+    fn apply_ordered(
+        &self,
+        values: &[f32],
+        channels: usize,
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        ordered::by_bins(self, values, channels, ordered::BINS_INSTEAD_OF_PAIRS, scaling, out, scratch);
+    }
+
+    /// Adds to each target what a set of sources gives it:
+    /// `out_a += gain · left_a · Σ_{b in sources} K_ab · right_b` for `a` in `targets`; other rows stay as they are,
+    /// and `scaling.add` plays no part.
+    ///
+    /// This should cost in proportion to the two lists; the default filters an indicator of the sources.
+    fn apply_between(
+        &self,
+        sources: &[u32],
+        targets: &[u32],
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let mut indicator = vec![0.0; self.len()];
+        for &b in sources {
+            indicator[b as usize] = 1.0;
+        }
+        let mut sums = vec![0.0; self.len()];
+        let inner = Scaling { right: scaling.right, ..Scaling::NONE };
+        self.apply(Direction::Forward, &indicator, 1, inner, &mut sums, scratch);
+        for &a in targets {
+            out[a as usize] += scaling.out(a as usize) * sums[a as usize];
+        }
+    }
+
+    /// The kernel value of one pair, where it is cheaply known.
+    fn pair(&self, _a: u32, _b: u32) -> Option<f32> {
+        None
+    }
+
     /// The diagonal K_aa.
     fn diagonal(&self) -> Vec<f32>;
 
@@ -147,8 +213,7 @@ pub(crate) fn binned_by_indicators<F: Filter + ?Sized>(
 ) {
     const BLOCK: usize = 16;
     let n = filter.len();
-    debug_assert_eq!(binned.bins.len(), n);
-    debug_assert_eq!(binned.table.len(), binned.count * binned.count);
+    binned.check(n);
     if !scaling.add {
         out.fill(0.0);
     }
@@ -191,5 +256,21 @@ pub(crate) fn check_features(features: &[f32], dims: usize) -> Result<()> {
             wanted: "finite numbers".into(),
             fix: "a NaN in the image, or a standard deviation too small?".into(),
         }),
+    }
+}
+
+/// Panics unless input and output are `points` rows of `channels` and the factors fit.
+fn check_sizes(points: usize, channels: usize, input: usize, out: usize, scaling: &Scaling) {
+    assert_eq!(input, points * channels, "the input must have one row per point");
+    assert_eq!(out, points * channels, "the output must have one row per point");
+    for factors in [scaling.left, scaling.right].into_iter().flatten() {
+        assert_eq!(factors.len(), points, "one factor is needed for each point");
+    }
+}
+
+/// `row (+)= factor · from`.
+fn write_row(row: &mut [f32], from: &[f32], factor: f32, add: bool) {
+    for (o, &x) in row.iter_mut().zip(from) {
+        *o = if add { *o + factor * x } else { factor * x };
     }
 }

@@ -1,0 +1,222 @@
+//! The Gaussian sum itself, over all pairs of points: the oracle that every other filter is measured by.
+//!
+//! The cost is O(N²), but with a fast exponential and with blocks of points skipped where the kernel is
+//! below single precision, so that images of a hundred thousand pixels are a matter of seconds.
+
+mod blocks;
+mod kernel;
+mod sums;
+
+use super::{Binned, Direction, Filter, Scaling, Scratch, check_sizes};
+use crate::error::{Error, Result};
+use blocks::{Blocks, gather};
+use kernel::{WIDTH, dot, gaussian, kernel_values};
+use rayon::prelude::*;
+use sums::{BinPairs, Channels, MAX_DIMS, Signs, Weights, all_pairs};
+
+/// Targets per task where sources and targets are lists.
+const TARGETS_PER_TASK: usize = 32;
+
+/// The exact Gaussian filter, `K_ab = exp(-|f_a - f_b|² / 2)`.
+///
+/// Pairs more than 7.5 standard deviations apart (weight below 7e-13) may be left out. Sums of non-negative
+/// terms have a relative error of about 1e-6 at most.
+#[derive(Debug)]
+pub struct Exact {
+    blocks: Blocks,
+}
+
+impl Exact {
+    /// The filter on N points with `dims` features each, row-major.
+    pub fn new(features: Vec<f32>, dims: usize) -> Result<Self> {
+        check_features(&features, dims, "exact")?;
+        Ok(Self { blocks: Blocks::new(&features, dims) })
+    }
+
+    /// `(K·1)_a` for a few points only, at a cost of O(N) each.
+    ///
+    /// # Panics
+    /// If a point does not exist.
+    pub fn row_sums(&self, points: &[u32]) -> Vec<f64> {
+        let blocks = &self.blocks;
+        let sum_of = |&point: &u32| {
+            let at = self.coordinates(point);
+            let at = &at[..blocks.dims()];
+            let bounds: Vec<(f32, f32)> = at.iter().map(|&x| (x, x)).collect();
+            let mut kernel = [0.0; WIDTH];
+            let mut sum = 0.0;
+            for sources in (0..blocks.count()).filter(|&s| !blocks.is_far(s, &bounds)) {
+                kernel_values(blocks.coordinates(sources), at, &mut kernel);
+                sum += kernel[..blocks.filled(sources)].iter().map(|&k| f64::from(k)).sum::<f64>();
+            }
+            sum
+        };
+        points.par_iter().map(sum_of).collect()
+    }
+
+    /// A point's coordinates, in the front of the array.
+    fn coordinates(&self, point: u32) -> [f32; MAX_DIMS] {
+        let position = self.blocks.position(point as usize);
+        let mut at = [0.0; MAX_DIMS];
+        for (k, x) in at[..self.blocks.dims()].iter_mut().enumerate() {
+            *x = self.blocks.coordinate(position, k);
+        }
+        at
+    }
+
+    /// Runs the sums and writes them, scaled, in the points' own order.
+    fn write_sums<W: Weights>(&self, weights: &W, scaling: Scaling, out: &mut [f32], sums: &mut Vec<f32>) {
+        let columns = weights.columns();
+        sums.clear();
+        sums.resize(self.blocks.count() * WIDTH * columns, 0.0);
+        all_pairs(&self.blocks, weights, sums);
+        out.par_chunks_mut(WIDTH * columns).enumerate().for_each(|(chunk, out)| {
+            for (i, row) in out.chunks_exact_mut(columns).enumerate() {
+                let a = chunk * WIDTH + i;
+                let from = &sums[self.blocks.position(a) * columns..][..columns];
+                super::write_row(row, from, scaling.out(a), scaling.add);
+            }
+        });
+    }
+}
+
+impl Filter for Exact {
+    fn name(&self) -> &'static str {
+        "exact"
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.points()
+    }
+
+    fn is_symmetric(&self) -> bool {
+        true
+    }
+
+    fn apply(
+        &self,
+        _direction: Direction,
+        input: &[f32],
+        channels: usize,
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        check_sizes(self.len(), channels, input.len(), out.len(), &scaling);
+        if out.is_empty() {
+            return;
+        }
+        let weights = Channels::new(&self.blocks, input, channels, &scaling, &mut scratch.first);
+        self.write_sums(&weights, scaling, out, &mut scratch.second);
+    }
+
+    fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
+        binned.check(self.len());
+        check_sizes(self.len(), 1, out.len(), out.len(), &scaling);
+        let weights = BinPairs::new(&self.blocks, binned, &scaling);
+        self.write_sums(&weights, scaling, out, &mut scratch.second);
+    }
+
+    fn apply_ordered(
+        &self,
+        values: &[f32],
+        channels: usize,
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        check_sizes(self.len(), channels, values.len(), out.len(), &scaling);
+        if out.is_empty() {
+            return;
+        }
+        let buffers = (&mut scratch.first, &mut scratch.third);
+        let weights = Signs::new(&self.blocks, values, channels, &scaling, buffers);
+        self.write_sums(&weights, scaling, out, &mut scratch.second);
+    }
+
+    fn apply_between(
+        &self,
+        sources: &[u32],
+        targets: &[u32],
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let dims = self.blocks.dims();
+        let place = |a: u32, k: usize| self.blocks.coordinate(self.blocks.position(a as usize), k);
+        let coordinates = gather(sources, dims, place);
+        let right = &mut scratch.first;
+        right.clear();
+        right.extend(sources.iter().map(|&b| scaling.input(b as usize)));
+        right.resize(sources.len().next_multiple_of(WIDTH), 0.0);
+        let sums = &mut scratch.second;
+        sums.clear();
+        sums.resize(targets.len(), 0.0);
+        let tasks = sums.par_chunks_mut(TARGETS_PER_TASK).zip(targets.par_chunks(TARGETS_PER_TASK));
+        tasks.for_each(|(sums, targets)| {
+            let mut kernel = [0.0; WIDTH];
+            for (sum, &a) in sums.iter_mut().zip(targets) {
+                let at = self.coordinates(a);
+                let blocks = coordinates.chunks_exact(WIDTH * dims).zip(right.chunks_exact(WIDTH));
+                let total: f64 = blocks
+                    .map(|(block, right)| {
+                        kernel_values(block, &at[..dims], &mut kernel);
+                        dot(&kernel, right)
+                    })
+                    .sum();
+                *sum = total as f32;
+            }
+        });
+        for (&sum, &a) in sums.iter().zip(targets) {
+            out[a as usize] += scaling.out(a as usize) * sum;
+        }
+    }
+
+    fn pair(&self, a: u32, b: u32) -> Option<f32> {
+        let (p, q) = (self.blocks.position(a as usize), self.blocks.position(b as usize));
+        let squared = (0..self.blocks.dims())
+            .map(|k| self.blocks.coordinate(p, k) - self.blocks.coordinate(q, k))
+            .map(|difference| difference * difference)
+            .sum();
+        Some(gaussian(squared))
+    }
+
+    fn diagonal(&self) -> Vec<f32> {
+        vec![1.0; self.len()]
+    }
+}
+
+/// Fails unless `features` are whole rows of 1 to 64 finite numbers.
+pub(crate) fn check_features(features: &[f32], dims: usize, filter: &'static str) -> Result<()> {
+    if dims == 0 || dims > MAX_DIMS {
+        return Err(Error::value("number of feature dimensions", dims, format!("1 to {MAX_DIMS}")));
+    }
+    if !features.len().is_multiple_of(dims) {
+        return Err(Error::Shape {
+            what: "features".into(),
+            got: format!("{} numbers", features.len()),
+            wanted: format!("a whole number of rows of {dims}"),
+            fix: "one row per point, one column per feature".into(),
+        });
+    }
+    if features.len() / dims > u32::MAX as usize {
+        return Err(Error::Filter {
+            filter,
+            why: format!("{} points are more than 2^32 - 1", features.len() / dims),
+            fix: "split the problem".into(),
+        });
+    }
+    match features.iter().position(|x| !x.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(Error::Element {
+            what: "features".into(),
+            got: features[at].to_string(),
+            place: format!("point {}, feature {}", at / dims, at % dims),
+            wanted: "finite numbers".into(),
+            fix: "is a standard deviation zero, or does the image hold NaN?".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
