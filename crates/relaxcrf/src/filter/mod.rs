@@ -93,6 +93,8 @@ pub struct Scratch {
     /// One channel of an array, and the result for it: used around filter calls, never inside them.
     pub(crate) column: Vec<f32>,
     pub(crate) result: Vec<f32>,
+    /// Values on a few lattice vertices.
+    pub(crate) reach: lattice::Reach,
 }
 
 impl Scratch {
@@ -169,16 +171,7 @@ pub trait Filter: Send + Sync + Debug {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let mut indicator = vec![0.0; self.len()];
-        for &b in sources {
-            indicator[b as usize] = 1.0;
-        }
-        let mut sums = vec![0.0; self.len()];
-        let inner = Scaling { right: scaling.right, ..Scaling::NONE };
-        self.apply(Direction::Forward, &indicator, 1, inner, &mut sums, scratch);
-        for &a in targets {
-            out[a as usize] += scaling.out(a as usize) * sums[a as usize];
-        }
+        between_by_indicator(self, sources, targets, scaling, out, scratch);
     }
 
     /// The kernel value of one pair, where it is cheaply known.
@@ -200,6 +193,27 @@ pub trait Filter: Send + Sync + Debug {
     /// Lattice vertices or taps: the size that drives the cost. Zero where it has no meaning.
     fn size_hint(&self) -> usize {
         0
+    }
+}
+
+/// [`Filter::apply_between`] for any operator, at the cost of a whole filter call.
+pub(crate) fn between_by_indicator<F: Filter + ?Sized>(
+    filter: &F,
+    sources: &[u32],
+    targets: &[u32],
+    scaling: Scaling,
+    out: &mut [f32],
+    scratch: &mut Scratch,
+) {
+    let mut indicator = vec![0.0; filter.len()];
+    for &b in sources {
+        indicator[b as usize] = 1.0;
+    }
+    let mut sums = vec![0.0; filter.len()];
+    let inner = Scaling { right: scaling.right, ..Scaling::NONE };
+    filter.apply(Direction::Forward, &indicator, 1, inner, &mut sums, scratch);
+    for &a in targets {
+        out[a as usize] += scaling.out(a as usize) * sums[a as usize];
     }
 }
 

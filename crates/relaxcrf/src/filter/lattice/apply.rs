@@ -3,7 +3,7 @@
 use super::kernels::Block;
 use super::simd::{self, Source};
 use super::{Blur, Lattice};
-use crate::filter::{Binned, Direction, Filter, Scaling, Scratch};
+use crate::filter::{Binned, Direction, Filter, Scaling, Scratch, between_by_indicator};
 
 /// Bytes of vertex rows that a block of channels may take before it is cut narrower: about what stays in a
 /// shared cache. Blocks are never narrower than [`NARROWEST`].
@@ -132,6 +132,21 @@ impl Filter for Lattice {
                 let last = (first + step).min(binned.count);
                 simd::slice_binned::<W>(self.corners(), table, binned, first..last, scaling, out);
             });
+        }
+    }
+
+    fn apply_between(
+        &self,
+        sources: &[u32],
+        targets: &[u32],
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        if self.is_small(sources.len()) {
+            self.between(sources, targets, scaling, out, &mut scratch.reach);
+        } else {
+            between_by_indicator(self, sources, targets, scaling, out, scratch);
         }
     }
 

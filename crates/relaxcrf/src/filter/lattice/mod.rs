@@ -13,6 +13,7 @@ mod chains;
 mod embed;
 mod kernels;
 mod simd;
+mod sparse;
 mod table;
 
 use std::sync::OnceLock;
@@ -26,6 +27,7 @@ use self::table::{Packing, Table, Word};
 use crate::error::{Error, Result};
 
 pub use self::embed::MAX_DIMS;
+pub(crate) use self::sparse::Reach;
 
 /// Which lattice operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub struct Lattice {
     axes: Vec<Chains>,
     /// For every vertex its points; built when first needed, by the parallel splat.
     touching: OnceLock<Touching>,
+    /// The predecessors along each axis; built when first needed, by divide and conquer.
+    previous: OnceLock<Vec<Vec<u32>>>,
 }
 
 impl Lattice {
@@ -117,7 +121,9 @@ impl Lattice {
             }
         }
         let axes = find_chains(&table, &packing, dims);
-        Ok(Self { blur, dims, points, vertices: table.len(), ids, weights, axes, touching: OnceLock::new() })
+        let vertices = table.len();
+        let (touching, previous) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { blur, dims, points, vertices, ids, weights, axes, touching, previous })
     }
 
     /// Number of lattice vertices.

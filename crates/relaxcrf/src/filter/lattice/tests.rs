@@ -191,3 +191,24 @@ fn threads_do_not_change_a_bit() {
     let one = run(1);
     assert!(one == run(2) && one == run(3) && one == run(8));
 }
+
+#[test]
+fn between_sets_equals_the_whole_operator() {
+    let features = cloud(400, 3);
+    let (sources, targets): (Vec<u32>, Vec<u32>) = ((0..7).collect(), (100..400).collect());
+    for blur in [Blur::Classic, Blur::Symmetric] {
+        let lattice = Lattice::new(&features, 3, blur).unwrap();
+        let weights: Vec<f32> = (0..400).map(|a| 1.0 + (a % 5) as f32).collect();
+        let scaling = Scaling { left: Some(&weights), right: Some(&weights), gain: 0.3, add: false };
+        let mut scratch = Scratch::new();
+        let mut want = vec![0.5; 400];
+        crate::filter::between_by_indicator(&lattice, &sources, &targets, scaling, &mut want, &mut scratch);
+        for _ in 0..2 {
+            let mut got = vec![0.5; 400];
+            lattice.between(&sources, &targets, scaling, &mut got, &mut scratch.reach);
+            for (g, w) in got.iter().zip(&want) {
+                assert!((g - w).abs() < 1e-4 * (1.0 + w.abs()), "{g} against {w}");
+            }
+        }
+    }
+}
