@@ -125,7 +125,9 @@ impl Beliefs {
     pub fn mass(&self) -> Vec<f64> {
         (0..self.labels)
             .map(|i| {
-                numeric::sum_by(self.pixels(), numeric::CHUNK, |a| f64::from(self.values[a * self.labels + i]))
+                numeric::sum_by(self.pixels(), numeric::CHUNK, |a| {
+                    f64::from(self.values[a * self.labels + i])
+                })
             })
             .collect()
     }

@@ -54,7 +54,13 @@ pub fn of_constants(model: &Model) -> Vec<f64> {
 pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
     let (n, labels) = (model.pixels(), model.labels());
     let mut filtered = vec![0.0; n * labels];
-    model.pairwise().apply(Direction::Forward, beliefs.as_slice(), labels, &mut filtered, &mut Scratch::new());
+    model.pairwise().apply(
+        Direction::Forward,
+        beliefs.as_slice(),
+        labels,
+        &mut filtered,
+        &mut Scratch::new(),
+    );
     let y = beliefs.as_slice();
     let diagonal = model.pairwise().diagonal();
     let mut product = filtered.clone();
@@ -142,7 +148,11 @@ fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch)
     let pairs = used.iter().flat_map(|&i| used.iter().map(move |&j| (i, j)));
     let table: Vec<f32> = pairs.map(|(i, j)| mu.cost(i, j)).collect();
     let mut sums = vec![0.0; x.len()];
-    model.pairwise().apply_binned(Binned { bins: &bins, count: used.len(), table: &table }, &mut sums, scratch);
+    model.pairwise().apply_binned(
+        Binned { bins: &bins, count: used.len(), table: &table },
+        &mut sums,
+        scratch,
+    );
     numeric::sum(&sums)
 }
 

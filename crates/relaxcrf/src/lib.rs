@@ -1,6 +1,14 @@
 //! relaxcrf
+#![warn(missing_docs)]
+pub mod beliefs;
+pub mod energy;
 pub mod error;
 pub mod filter;
 pub mod labeling;
+pub mod model;
 pub mod numeric;
+pub mod solve;
+pub use beliefs::Beliefs;
 pub use error::{Error, Result};
+pub use labeling::Labeling;
+pub use model::{Model, ModelBuilder};

@@ -12,14 +12,18 @@
 //! Arrays are row-major, one row of `channels` values per point. The self pair (a = b) is part of K.
 
 mod bins;
+mod calibrate;
 mod exact;
 pub mod lattice;
 mod ordered;
+mod separable;
 
 pub use bins::{Bins, MAX_BINS, huber_table, sign_table};
+pub use calibrate::{Calibration, DEFAULT_SAMPLES, calibrate};
 pub use exact::Exact;
 pub use lattice::{Blur, Lattice};
 pub use ordered::{OrderedMode, binned_channels, ordered};
+pub use separable::Separable;
 
 use crate::error::{Error, Result};
 

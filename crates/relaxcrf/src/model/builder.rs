@@ -132,8 +132,7 @@ impl ModelBuilder {
             ));
         }
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
-        let pairwise =
-            Pairwise::new(&self.sizes, self.kernels, self.filter, self.normalization, calibrated)?;
+        let pairwise = Pairwise::new(&self.sizes, self.kernels, self.filter, self.normalization, calibrated)?;
         Ok(Model::assemble(self.sizes, unary, Arc::new(pairwise), compatibility))
     }
 }

@@ -225,12 +225,10 @@ impl Compatibility {
     pub fn cuts(&self) -> Option<Vec<Cut>> {
         let single = |i: usize| (0..self.labels).map(|j| j == i).collect::<Vec<_>>();
         match &self.kind {
-            Kind::Potts => {
-                Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 }).collect())
+            Kind::Potts => Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 }).collect()),
+            Kind::PerLabel(w) => {
+                Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 * w[i] }).collect())
             }
-            Kind::PerLabel(w) => Some(
-                (0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 * w[i] }).collect(),
-            ),
             Kind::Linear { truncation } => Some(linear_cuts(self.labels, *truncation)),
             Kind::Matrix(_) => None,
         }
@@ -242,8 +240,10 @@ impl Compatibility {
             Kind::Potts => Ok(Self::potts(keep.len())),
             Kind::PerLabel(w) => Self::per_label(keep.iter().map(|&i| w[i]).collect()),
             _ => {
-                let entries =
-                    keep.iter().flat_map(|&i| keep.iter().map(move |&j| (i, j))).map(|(i, j)| self.cost(i, j));
+                let entries = keep
+                    .iter()
+                    .flat_map(|&i| keep.iter().map(move |&j| (i, j)))
+                    .map(|(i, j)| self.cost(i, j));
                 Self::matrix(keep.len(), entries.collect())
             }
         }

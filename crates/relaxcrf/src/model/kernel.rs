@@ -139,7 +139,11 @@ mod tests {
     #[test]
     fn bilateral_features_put_position_first() {
         let kernel = Kernel {
-            features: Features::Bilateral { sigma: vec![2.0], image: vec![10., 20., 30., 40.], sigma_color: vec![10.] },
+            features: Features::Bilateral {
+                sigma: vec![2.0],
+                image: vec![10., 20., 30., 40.],
+                sigma_color: vec![10.],
+            },
             weight: 1.0,
         };
         let (rows, dims) = kernel.lay_out(&[1, 2]).unwrap();

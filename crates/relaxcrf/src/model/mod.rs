@@ -161,8 +161,7 @@ impl Model {
         let kernels = self.pairwise.terms().iter().map(|t| t.kernel().clone()).collect();
         let pairwise =
             Arc::new(Pairwise::new(&self.sizes, kernels, kind, self.pairwise.normalization(), None)?);
-        let rows =
-            self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
+        let rows = self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
         Ok(Self::assemble(self.sizes.clone(), rows, pairwise, self.compatibility.clone()))
     }
 }

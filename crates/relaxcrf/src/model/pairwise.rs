@@ -79,7 +79,7 @@ impl Term {
     }
 
     /// Compares the operator's row sums with the true Gaussian sums on `samples` points.
-    pub fn measure(&self, samples: usize, seed: u64) -> Calibration {
+    pub fn measure(&self, samples: usize, seed: u64) -> Result<Calibration> {
         calibrate(self.filter.as_ref(), &self.features, self.dims, samples, seed)
     }
 
@@ -117,10 +117,12 @@ impl Pairwise {
             .into_iter()
             .map(|kernel| {
                 let (features, dims) = kernel.lay_out(sizes)?;
-                let filter = plan::build(plan::choose(kind, &kernel, sizes), &kernel, &features, dims, sizes)?;
+                let filter =
+                    plan::build(plan::choose(kind, &kernel, sizes), &kernel, &features, dims, sizes)?;
                 let (left, right) = scalings(normalization, filter.as_ref());
-                let calibration =
-                    calibrated.map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed));
+                let calibration = calibrated
+                    .map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed))
+                    .transpose()?;
                 // A normalised kernel has no scale of its own.
                 let scale = match (normalization, &calibration) {
                     (Normalization::None, Some(c)) => c.scale,
@@ -233,7 +235,8 @@ impl Pairwise {
 /// The factors of each row and column. Empty rows (a kernel without neighbours cannot be, since a point
 /// always sees itself) are guarded against all the same.
 fn scalings(normalization: Normalization, filter: &dyn Filter) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-    let inverse = |power: f32| filter.normalizer().iter().map(|n| (n + 1e-20).powf(-power)).collect::<Vec<_>>();
+    let inverse =
+        |power: f32| filter.normalizer().iter().map(|n| (n + 1e-20).powf(-power)).collect::<Vec<_>>();
     match normalization {
         Normalization::None => (None, None),
         Normalization::Symmetric => {

@@ -38,7 +38,11 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "mean field to convergence",
         promise: "free energy never rises (symmetric operators)",
     },
-    MethodInfo { name: "mf5", summary: "five parallel mean-field updates", promise: "equals the common code" },
+    MethodInfo {
+        name: "mf5",
+        summary: "five parallel mean-field updates",
+        promise: "equals the common code",
+    },
 ];
 
 impl Method {

@@ -15,13 +15,34 @@ const WIDEST: usize = 32;
 macro_rules! with_width {
     ($width:expr, $w:ident => $body:expr) => {
         match $width {
-            0..=1 => { const $w: usize = 1; $body }
-            2 => { const $w: usize = 2; $body }
-            3..=4 => { const $w: usize = 4; $body }
-            5..=8 => { const $w: usize = 8; $body }
-            9..=16 => { const $w: usize = 16; $body }
-            17..=24 => { const $w: usize = 24; $body }
-            _ => { const $w: usize = 32; $body }
+            0..=1 => {
+                const $w: usize = 1;
+                $body
+            }
+            2 => {
+                const $w: usize = 2;
+                $body
+            }
+            3..=4 => {
+                const $w: usize = 4;
+                $body
+            }
+            5..=8 => {
+                const $w: usize = 8;
+                $body
+            }
+            9..=16 => {
+                const $w: usize = 16;
+                $body
+            }
+            17..=24 => {
+                const $w: usize = 24;
+                $body
+            }
+            _ => {
+                const $w: usize = 32;
+                $body
+            }
         }
     };
 }
@@ -49,7 +70,9 @@ impl Lattice {
         simd::splat::<W>(self.corners(), touching, source, scaling, table);
         match direction {
             Some(Direction::Forward) => self.axes.iter().for_each(|axis| simd::blur::<W>(axis, table)),
-            Some(Direction::Transposed) => self.axes.iter().rev().for_each(|axis| simd::blur::<W>(axis, table)),
+            Some(Direction::Transposed) => {
+                self.axes.iter().rev().for_each(|axis| simd::blur::<W>(axis, table))
+            }
             None => {
                 scratch.second.resize(size.max(scratch.second.len()), 0.0);
                 let other = &mut scratch.second[..size];

@@ -109,7 +109,9 @@ impl Lattice {
         for a in 0..points {
             let range = a * corners..(a + 1) * corners;
             // Neighbouring pixels mostly share a simplex.
-            if a > 0 && bases[a] == bases[a - 1] && steps[range.clone()] == steps[range.start - corners..range.start]
+            if a > 0
+                && bases[a] == bases[a - 1]
+                && steps[range.clone()] == steps[range.start - corners..range.start]
             {
                 ids.copy_within(range.start - corners..range.start, range.start);
                 continue;

@@ -100,9 +100,8 @@ impl Packing {
             let down = word.minus(W::bit(0));
             if axis < self.dims { down.plus(W::bit(self.shift[axis])) } else { down }
         } else {
-            let lowered = (0..self.dims)
-                .filter(|&i| i != axis)
-                .fold(word, |w, i| w.minus(W::bit(self.shift[i])));
+            let lowered =
+                (0..self.dims).filter(|&i| i != axis).fold(word, |w, i| w.minus(W::bit(self.shift[i])));
             lowered.plus(W::of(self.dims as u64))
         }
     }
@@ -122,7 +121,11 @@ const EMPTY: u32 = u32::MAX;
 impl<W: Word> Table<W> {
     pub fn with_capacity(expected: usize) -> Self {
         let size = (expected.max(16) * 2).next_power_of_two();
-        Self { slots: vec![(W::ZERO, EMPTY); size], keys: Vec::new(), shift: u64::BITS - size.trailing_zeros() }
+        Self {
+            slots: vec![(W::ZERO, EMPTY); size],
+            keys: Vec::new(),
+            shift: u64::BITS - size.trailing_zeros(),
+        }
     }
 
     pub fn len(&self) -> usize {

@@ -1,0 +1,92 @@
+//! What several test files need.
+#![allow(dead_code)] // each file uses its own share
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use relaxcrf::model::{FilterKind, Normalization};
+use relaxcrf::solve::{Settings, Solution, solve};
+use relaxcrf::{Labeling, Model, ModelBuilder, energy};
+
+/// Three pixels with K = [1 1/2 1/4; 1/2 1 1/2; 1/4 1/2 1]: a right angle with legs where the kernel is 1/2.
+pub fn oracle() -> Model {
+    let leg = (2.0 * 2f32.ln()).sqrt();
+    ModelBuilder::points(3, 2)
+        .unary(vec![0.0, 1.0, 0.2, 0.0, 0.0, 0.6])
+        .features(vec![0.0, 0.0, leg, 0.0, leg, leg], 2, 1.0)
+        .filter(FilterKind::Exact)
+        .normalization(Normalization::None)
+        .build()
+        .unwrap()
+}
+
+/// Solves without an observer.
+pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
+    solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// The best labelling of a tiny problem, by trying all of them.
+pub fn exhaustive(model: &Model) -> (Labeling, f64) {
+    let (n, l) = (model.pixels(), model.labels());
+    let total = (l as u64).pow(n as u32);
+    assert!(total <= 1 << 20, "too many labellings to try");
+    let mut best = (Labeling::constant(n, 0), f64::INFINITY);
+    for code in 0..total {
+        let mut rest = code;
+        let x = Labeling::new(
+            (0..n)
+                .map(|_| {
+                    let label = (rest % l as u64) as u16;
+                    rest /= l as u64;
+                    label
+                })
+                .collect(),
+        );
+        let e = energy::of_labeling(model, &x).unwrap().total();
+        if e < best.1 {
+            best = (x, e);
+        }
+    }
+    best
+}
+
+/// A small generator of test numbers, so that failures can be repeated.
+pub struct Numbers(pub u64);
+
+impl Numbers {
+    /// Uniform in [0, 1).
+    pub fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 40) as f32 / (1u64 << 24) as f32
+    }
+}
+
+/// A random problem on `n` points in the plane with two kernels.
+pub fn random_model(n: usize, labels: usize, seed: u64, strength: f32, filter: FilterKind) -> Model {
+    let mut r = Numbers(seed);
+    let near: Vec<f32> = (0..n * 2).map(|_| r.next() * 3.0).collect();
+    let far: Vec<f32> = (0..n * 3).map(|_| r.next() * 2.0).collect();
+    let unary = (0..n * labels).map(|_| r.next()).collect();
+    ModelBuilder::points(n, labels)
+        .unary(unary)
+        .features(near, 2, strength)
+        .features(far, 3, 0.5 * strength)
+        .filter(filter)
+        .normalization(Normalization::None)
+        .build()
+        .unwrap()
+}
+
+/// The folder of real data beside the project, or `None` with a message when it is not there.
+pub fn shared(part: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("RELAXCRF_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let path = root.join(part);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is not there", path.display());
+    None
+}
