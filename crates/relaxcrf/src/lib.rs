@@ -1,14 +1,17 @@
 //! relaxcrf
-#![warn(missing_docs)]
 pub mod beliefs;
 pub mod energy;
 pub mod error;
 pub mod filter;
+mod image;
+#[cfg(feature = "io")]
+pub mod io;
 pub mod labeling;
 pub mod model;
 pub mod numeric;
 pub mod solve;
 pub use beliefs::Beliefs;
 pub use error::{Error, Result};
+pub use image::Image;
 pub use labeling::Labeling;
 pub use model::{Model, ModelBuilder};

@@ -29,11 +29,12 @@ pub fn project(row: &mut [f32]) {
     let mut tau = -1.0f32;
     let mut kept = usize::MAX;
     loop {
-        let (mut sum, mut count) = (0.0f32, 0usize);
+        // In double precision: with many labels near the threshold a rounded sum would misplace it.
+        let (mut sum, mut count) = (0.0f64, 0usize);
         for &v in row.iter() {
             let t = v - max;
             if t > tau {
-                sum += t;
+                sum += f64::from(t);
                 count += 1;
             }
         }
@@ -41,7 +42,7 @@ pub fn project(row: &mut [f32]) {
             break;
         }
         kept = count;
-        tau = (sum - 1.0) / count as f32;
+        tau = ((sum - 1.0) / count as f64) as f32;
     }
     let mut total = 0.0f32;
     for v in row.iter_mut() {

@@ -1,0 +1,144 @@
+//! Writing a file so that nobody ever sees half of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Calls `fill` with a writer, and puts what it wrote in place of `path` when all of it succeeded.
+///
+/// The bytes go to a temporary file in the same folder, which is renamed at the end and removed on any
+/// failure, so an existing file is replaced whole or left alone. A symbolic link is followed; a device
+/// or pipe (`/dev/stdout`) is written directly.
+pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let fail = |e: io::Error| {
+        let fix = if e.kind() == io::ErrorKind::NotFound { " (does its folder exist?)" } else { "" };
+        Error::file(path, format!("cannot be written: {e}{fix}"))
+    };
+    let target = match fs::metadata(path) {
+        Ok(about) if about.is_dir() => {
+            return Err(Error::file(path, "cannot be written: it is a folder; give a file name"));
+        }
+        Ok(about) if !about.is_file() => {
+            let mut out = BufWriter::new(OpenOptions::new().write(true).open(path).map_err(fail)?);
+            return fill(&mut out).and_then(|()| out.flush()).map_err(fail);
+        }
+        Ok(_) => fs::canonicalize(path).map_err(fail)?,
+        Err(_) => path.to_path_buf(),
+    };
+    let (temporary, file) = Temporary::beside(&target).map_err(fail)?;
+    let mut out = BufWriter::new(file);
+    fill(&mut out).and_then(|()| out.flush()).map_err(fail)?;
+    drop(out);
+    temporary.rename(&target).map_err(fail)
+}
+
+/// A file that disappears when dropped, unless it was renamed.
+struct Temporary(Option<PathBuf>);
+
+impl Temporary {
+    fn beside(target: &Path) -> io::Result<(Self, File)> {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        if target.file_name().is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+        }
+        loop {
+            // Not built from the target's name, which may already be as long as the file system allows.
+            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+            let path = target.with_file_name(format!(".relaxcrf-{}-{n}.tmp", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok((Self(Some(path)), file)),
+                // Left over from a killed process with the same number: try the next name.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    fn rename(mut self, target: &Path) -> io::Result<()> {
+        if let Some(path) = &self.0 {
+            fs::rename(path, target)?;
+        }
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Nothing to be done if even this fails; the write's own error is on its way.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::folder;
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let mut v: Vec<_> =
+            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        v.sort();
+        v
+    }
+
+    #[test]
+    fn success_replaces_and_failure_leaves_the_old_file() {
+        let dir = folder();
+        let path = dir.path().join("a.txt");
+        write_atomically(&path, |w| w.write_all(b"first")).unwrap();
+        write_atomically(&path, |w| w.write_all(b"second")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        let e = write_atomically(&path, |w| {
+            w.write_all(b"half")?;
+            Err(io::Error::other("disk on fire"))
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(e.contains("a.txt") && e.contains("disk on fire"), "{e}");
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(names(dir.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_panic_while_writing_leaves_nothing_behind() {
+        let dir = folder();
+        let path = dir.path().join("a.txt");
+        let result = std::panic::catch_unwind(|| {
+            let _ = write_atomically(&path, |_| panic!("boom"));
+        });
+        assert!(result.is_err());
+        assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn impossible_targets_are_named() {
+        let dir = folder();
+        let e = write_atomically(dir.path(), |_| Ok(())).unwrap_err().to_string();
+        assert!(e.contains("folder"), "{e}");
+        let e = write_atomically(&dir.path().join("no/such/f"), |_| Ok(())).unwrap_err().to_string();
+        assert!(e.contains("no/such/f") && e.contains("exist"), "{e}");
+        assert!(write_atomically(Path::new(""), |_| Ok(())).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_long_names_work() {
+        let dir = folder();
+        let real = dir.path().join("real");
+        let link = dir.path().join("link");
+        fs::write(&real, b"old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        write_atomically(&link, |w| w.write_all(b"new")).unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let long = dir.path().join("x".repeat(255));
+        write_atomically(&long, |w| w.write_all(b"ok")).unwrap();
+        assert_eq!(fs::read(&long).unwrap(), b"ok");
+    }
+}

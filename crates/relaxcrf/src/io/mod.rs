@@ -1,0 +1,118 @@
+//! Files in and out: pictures, label maps, NumPy arrays, compressed unaries, PFM.
+//!
+//! Every reader checks a header against the file's length before it allocates, so a damaged or hostile
+//! file costs an error that names it, never the machine's memory. Every writer is atomic: readers of the
+//! target see the old file or the complete new one. Formats are told apart by their first bytes, not by
+//! their names.
+//!
+//! | what | reader | writer |
+//! |---|---|---|
+//! | pictures (PNG, JPEG, BMP, PNM, TIFF, PFM, `.npy`) | [`read_image`] | [`write_image`], [`write_rgb`], [`write_grey16`] |
+//! | label maps (indexed or grey PNG, other grey pictures, `.npy`) | [`read_labels`] | [`write_labels`] |
+//! | arrays (`.npy`, `.npz`, one grey picture per label) | [`read_array`], [`read_label_images`] | [`write_npy_f32`] |
+//! | compressed scores (`.c_unary`) | [`read_c_unary`], [`CompressedScores`] | |
+//! | real-valued maps (PFM), disparities | [`read_pfm`] | [`write_pfm`], [`write_disparity`] |
+
+mod array;
+mod atomic;
+mod c_unary;
+mod labels;
+mod limits;
+mod npy;
+mod npz;
+mod palette;
+mod pfm;
+mod picture;
+mod pnm;
+
+pub use array::{Array, energies_from_scores, read_array, read_label_images};
+pub use atomic::write_atomically;
+pub use c_unary::{CompressedScores, read_c_unary};
+pub use labels::{LabelMap, read_labels, write_labels};
+pub use limits::{MAX_PIXELS, MAX_VALUES};
+pub use npy::write_npy_f32;
+pub use npz::{list_npz, read_npz};
+pub use palette::Palette;
+pub use pfm::{read_pfm, write_pfm};
+pub use picture::{read_image, write_disparity, write_grey16, write_image, write_rgb};
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// What a file is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Npy,
+    Zip,
+    Png,
+    /// Netpbm in all its flavours but PFM.
+    Pnm,
+    Pfm,
+    /// Left to the image library to recognise.
+    Other,
+}
+
+/// An open file with its length and kind, positioned at its start.
+struct Source {
+    reader: BufReader<File>,
+    length: u64,
+    kind: Kind,
+}
+
+fn open(path: &Path) -> Result<Source> {
+    let fail = |e: std::io::Error| Error::file(path, format!("cannot be read: {e}"));
+    let file = File::open(path).map_err(fail)?;
+    let about = file.metadata().map_err(fail)?;
+    // A pipe has no length to check headers against, and a directory no bytes at all.
+    if !about.is_file() {
+        return Err(Error::file(path, "is not a regular file; give the path of a file on disk"));
+    }
+    let mut reader = BufReader::new(file);
+    let mut start = Vec::with_capacity(8);
+    reader.by_ref().take(8).read_to_end(&mut start).map_err(fail)?;
+    reader.rewind().map_err(fail)?;
+    if start.is_empty() {
+        return Err(Error::file(path, "is empty"));
+    }
+    Ok(Source { reader, length: about.len(), kind: kind_of(&start) })
+}
+
+fn kind_of(start: &[u8]) -> Kind {
+    match start {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', ..] => Kind::Npy,
+        // The second form is an archive without entries.
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Kind::Zip,
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'] => Kind::Png,
+        [b'P', b'F' | b'f', b' ' | b'\n' | b'\r' | b'\t', ..] => Kind::Pfm,
+        [b'P', b'1'..=b'7', ..] => Kind::Pnm,
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Helpers of this module's tests.
+    use std::path::PathBuf;
+
+    /// A directory for one test's files, removed when dropped.
+    pub fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    /// Measured data that is not part of the project; `None` (said aloud) where it is absent.
+    pub fn shared(file: &str) -> Option<PathBuf> {
+        let root = std::env::var_os("RELAXCRF_SHARED").map_or_else(
+            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+            PathBuf::from,
+        );
+        let path = root.join(file);
+        if path.exists() {
+            return Some(path);
+        }
+        println!("skipped: {} is absent", path.display());
+        None
+    }
+}
