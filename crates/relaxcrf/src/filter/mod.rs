@@ -7,18 +7,22 @@
 //! |---|---|---|---|
 //! | [`Exact`] | the Gaussian sum itself | O(N²) | oracle, tiny problems, `energy --exact` |
 //! | [`Lattice`] | permutohedral lattice, classic or symmetric | O(d² N) | everything else |
-//! | [`Separable`] | the Gaussian on a grid, cut at 4.5 standard deviations | O(N σ) | narrow spatial kernels |
+//! | [`Separable`] | the Gaussian on a grid, cut at 5.3 standard deviations | O(N σ) | narrow spatial kernels |
 //!
 //! Arrays are row-major, one row of `channels` values per point. The self pair (a = b) is part of K.
 
 mod bins;
+mod calibrate;
 mod exact;
 // pub mod lattice;
 mod ordered;
+mod separable;
 
 pub use bins::{Bins, MAX_BINS, huber_table, sign_table};
+pub use calibrate::{Calibration, DEFAULT_SAMPLES, calibrate};
 pub use exact::Exact;
 pub use ordered::{OrderedMode, binned_channels, ordered};
+pub use separable::Separable;
 
 use std::fmt::Debug;
 
