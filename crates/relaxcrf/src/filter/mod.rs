@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | [`Exact`] | the Gaussian sum itself | O(N²) | oracle, tiny problems, `energy --exact` |
 //! | [`Lattice`] | permutohedral lattice, classic or symmetric | O(d² N) | everything else |
-//! | [`Separable`] | the Gaussian on a grid, cut at 4.5 standard deviations | O(N σ) | narrow spatial kernels |
+//! | [`Separable`] | the Gaussian on a grid, cut at 5.3 standard deviations | O(N σ) | narrow spatial kernels |
 //!
 //! Arrays are row-major, one row of `channels` values per point. The self pair (a = b) is part of K.
 
@@ -253,26 +253,34 @@ pub(crate) fn binned_by_indicators<F: Filter + ?Sized>(
     }
 }
 
-/// Fails unless `features` is a whole number of finite rows of `dims` values.
-pub(crate) fn check_features(features: &[f32], dims: usize) -> Result<()> {
-    if dims == 0 {
-        return Err(Error::value("feature dimension", 0, "at least 1"));
+/// Fails unless `features` are whole rows of 1 to `most` finite numbers.
+fn check_features(features: &[f32], dims: usize, most: usize, filter: &'static str) -> Result<()> {
+    if dims == 0 || dims > most {
+        return Err(Error::value("number of feature dimensions", dims, format!("1 to {most}")));
     }
-    if features.is_empty() || features.len() % dims != 0 {
-        return Err(Error::shape(
-            "feature array",
-            format!("{} values", features.len()),
-            format!("one row of {dims} values per point"),
-        ));
+    if !features.len().is_multiple_of(dims) {
+        return Err(Error::Shape {
+            what: "features".into(),
+            got: format!("{} numbers", features.len()),
+            wanted: format!("a whole number of rows of {dims}"),
+            fix: "one row per point, one column per feature".into(),
+        });
     }
-    match features.iter().position(|f| !f.is_finite()) {
+    if features.len() / dims > u32::MAX as usize {
+        return Err(Error::Filter {
+            filter,
+            why: format!("{} points are more than 2^32 - 1", features.len() / dims),
+            fix: "split the problem".into(),
+        });
+    }
+    match features.iter().position(|x| !x.is_finite()) {
         None => Ok(()),
         Some(at) => Err(Error::Element {
-            what: "feature array".into(),
+            what: "features".into(),
             got: features[at].to_string(),
-            place: format!("point {}, dimension {}", at / dims, at % dims),
+            place: format!("point {}, feature {}", at / dims, at % dims),
             wanted: "finite numbers".into(),
-            fix: "a NaN in the image, or a standard deviation too small?".into(),
+            fix: "is a standard deviation zero, or does the image hold NaN?".into(),
         }),
     }
 }

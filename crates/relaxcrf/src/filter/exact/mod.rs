@@ -8,7 +8,7 @@ mod kernel;
 mod sums;
 
 use super::{Binned, Direction, Filter, Scaling, Scratch, check_sizes};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use blocks::{Blocks, gather};
 use kernel::{WIDTH, dot, gaussian, kernel_values};
 use rayon::prelude::*;
@@ -29,7 +29,7 @@ pub struct Exact {
 impl Exact {
     /// The filter on N points with `dims` features each, row-major.
     pub fn new(features: Vec<f32>, dims: usize) -> Result<Self> {
-        check_features(&features, dims, "exact")?;
+        super::check_features(&features, dims, MAX_DIMS, "exact")?;
         Ok(Self { blocks: Blocks::new(&features, dims) })
     }
 
@@ -183,38 +183,6 @@ impl Filter for Exact {
 
     fn diagonal(&self) -> Vec<f32> {
         vec![1.0; self.len()]
-    }
-}
-
-/// Fails unless `features` are whole rows of 1 to 64 finite numbers.
-pub(crate) fn check_features(features: &[f32], dims: usize, filter: &'static str) -> Result<()> {
-    if dims == 0 || dims > MAX_DIMS {
-        return Err(Error::value("number of feature dimensions", dims, format!("1 to {MAX_DIMS}")));
-    }
-    if !features.len().is_multiple_of(dims) {
-        return Err(Error::Shape {
-            what: "features".into(),
-            got: format!("{} numbers", features.len()),
-            wanted: format!("a whole number of rows of {dims}"),
-            fix: "one row per point, one column per feature".into(),
-        });
-    }
-    if features.len() / dims > u32::MAX as usize {
-        return Err(Error::Filter {
-            filter,
-            why: format!("{} points are more than 2^32 - 1", features.len() / dims),
-            fix: "split the problem".into(),
-        });
-    }
-    match features.iter().position(|x| !x.is_finite()) {
-        None => Ok(()),
-        Some(at) => Err(Error::Element {
-            what: "features".into(),
-            got: features[at].to_string(),
-            place: format!("point {}, feature {}", at / dims, at % dims),
-            wanted: "finite numbers".into(),
-            fix: "is a standard deviation zero, or does the image hold NaN?".into(),
-        }),
     }
 }
 

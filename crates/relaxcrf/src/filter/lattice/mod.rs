@@ -61,9 +61,9 @@ impl Lattice {
     /// Builds the lattice on `features`: one row of `dims` values per point, in units of the kernel's
     /// standard deviation.
     pub fn new(features: &[f32], dims: usize, blur: Blur) -> Result<Self> {
-        super::check_features(features, dims)?;
-        if dims > MAX_DIMS {
-            return Err(unfit(format!("{dims} feature dimensions, at most {MAX_DIMS} are possible")));
+        super::check_features(features, dims, MAX_DIMS, "lattice")?;
+        if features.is_empty() {
+            return Err(Error::value("number of points", 0, "at least 1"));
         }
         let embedding = Embedding::new(dims);
         let (lo, hi) = bounding_box(features, dims);
