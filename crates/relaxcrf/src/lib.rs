@@ -6,6 +6,8 @@ mod image;
 pub mod io;
 mod labeling;
 pub mod numeric;
+pub mod rng;
+pub mod stereo;
 pub use error::{Error, Result};
 pub use image::Image;
 pub use labeling::Labeling;
