@@ -8,6 +8,7 @@ mod labeling;
 pub mod numeric;
 pub mod rng;
 pub mod stereo;
+pub mod synth;
 pub use error::{Error, Result};
 pub use image::Image;
 pub use labeling::Labeling;
