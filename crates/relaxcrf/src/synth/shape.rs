@@ -91,13 +91,18 @@ impl Part {
             Self::Blob { x, y, radii, turn: (cos, sin), waves } => {
                 let (dx, dy) = (px - x, py - y);
                 let (u, v) = ((dx * cos + dy * sin) / radii.0, (dy * cos - dx * sin) / radii.1);
-                let rho = u.hypot(v);
+                // Most points are far outside: no angles for them. The waves add at most 0.44 to the radius.
+                let squared = u * u + v * v;
+                if squared > 1.5 * 1.5 {
+                    return None;
+                }
+                let rho = squared.sqrt();
                 let angle = v.atan2(u);
                 let wave =
                     |(k, &(a, phase)): (usize, &(f64, f64))| a * ((k + 2) as f64 * angle + phase).cos();
                 let radius = 1.0 + waves.iter().enumerate().map(wave).sum::<f64>();
                 let depth = 1.0 - rho / radius;
-                let distance = dx.hypot(dy).max(1e-9);
+                let distance = (dx * dx + dy * dy).sqrt().max(1e-9);
                 let tilt = 1.0 - depth;
                 (depth > 0.0).then(|| Hit { depth, nx: tilt * dx / distance, ny: tilt * dy / distance })
             }
@@ -111,7 +116,11 @@ impl Part {
                         (((px - ax) * ex + (py - ay) * ey) / (ex * ex + ey * ey).max(1e-12)).clamp(0.0, 1.0);
                     let (dx, dy) = (px - ax - t * ex, py - ay - t * ey);
                     let width = thick + (thin - thick) * (i as f64 + t) / pieces;
-                    let depth = 1.0 - dx.hypot(dy) / width;
+                    let squared = dx * dx + dy * dy;
+                    if squared >= width * width {
+                        continue;
+                    }
+                    let depth = 1.0 - squared.sqrt() / width;
                     if depth > best.map_or(0.0, |b| b.depth) {
                         best = Some(Hit { depth, nx: dx / width, ny: dy / width });
                     }
