@@ -25,7 +25,7 @@ def label_image(labels: np.ndarray, widest: int = 480) -> str:
         return ""
     step = max(1, -(-max(labels.shape) // widest))
     small = labels[::step, ::step]
-    data = base64.b64encode(_png(_palette()[small % 256])).decode()
+    data = base64.b64encode(_png(_palette()[small.astype(np.intp) % 256])).decode()
     return f"<img alt='labels' style='image-rendering:pixelated' src='data:image/png;base64,{data}'/>"
 
 

@@ -152,7 +152,7 @@ def test_point_set():
     unary = rng.normal(0, 0.3, (2, 100))
     unary[0, :50] -= 0.2
     unary[1, 50:] -= 0.2
-    result = relaxcrf.solve(relaxcrf.Model(unary, [relaxcrf.Features(points, 3)]), "mf")
+    result = relaxcrf.solve(relaxcrf.Model(unary, [relaxcrf.Features(points / 3, 3)]), "mf")
     np.testing.assert_array_equal(result.labels, np.repeat([0, 1], 50))
 
 
@@ -174,6 +174,7 @@ def test_filter_and_stereo():
     for measure in ("absolute", "birchfield-tomasi", "census"):
         costs = relaxcrf.stereo_unary(left, right, 8, measure)
         assert costs.shape == (8, 9, 30) and costs.dtype == np.float32
-        assert (costs.argmin(0)[:, 12:26] == 4).mean() > 0.9
+        assert (costs[4] <= costs.min(0))[:, 12:26].all(), measure
+        assert (costs[4] < costs[0])[:, 12:26].mean() > 0.5, measure
     first = relaxcrf.stereo_unary(left.transpose(2, 0, 1), right.transpose(2, 0, 1), 8, channel_axis=0)
     np.testing.assert_array_equal(first, relaxcrf.stereo_unary(left, right, 8))
