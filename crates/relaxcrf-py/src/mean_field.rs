@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::Normalization;
 use relaxcrf::numeric::{for_rows, rows_per_chunk, sum_by_rows};
-use relaxcrf::solve::simplex::softmax;
+use relaxcrf::solve::simplex::softmax_rows;
 use relaxcrf::{Error, Result};
 
 /// What a kernel's message is multiplied by.
@@ -104,7 +104,6 @@ impl Problem {
     /// `softmax(-u)`, the start of every run.
     pub fn start(&self) -> Vec<f32> {
         let mut q = vec![0.0; self.points * self.labels];
-        self.negative_unary(&mut q);
         self.normalize(&mut q);
         q
     }
@@ -143,7 +142,7 @@ impl Problem {
         next.clear();
         next.resize(q.len(), 0.0);
         for term in &self.terms {
-            subtract_message(term, q, labels, next, message, scratch);
+            subtract_message(term, q, labels, false, next, message, scratch);
         }
         // `next` holds minus the messages.
         own - for_rows(next, labels, |first, rows| {
@@ -155,45 +154,46 @@ impl Problem {
     fn update(&self, q: &[f32], space: &mut Workspace) {
         let Workspace { next, scratch, message } = space;
         next.resize(q.len(), 0.0);
-        self.negative_unary(next);
+        let mut empty = true;
         for term in &self.terms {
-            subtract_message(term, q, self.labels, next, message, scratch);
+            subtract_message(term, q, self.labels, empty, next, message, scratch);
+            empty = false;
+        }
+        if empty {
+            next.fill(0.0);
         }
         self.normalize(next);
     }
 
-    fn negative_unary(&self, out: &mut [f32]) {
-        match &self.unary {
-            None => out.fill(0.0),
-            Some(u) => out.par_iter_mut().zip(u.par_iter()).with_min_len(1 << 14).for_each(|(o, &e)| *o = -e),
-        }
-    }
-
+    /// Takes minus the messages and leaves beliefs.
     fn normalize(&self, logits: &mut [f32]) {
         let labels = self.labels;
-        logits.par_chunks_mut(rows_per_chunk(labels) * labels).for_each(|rows| {
-            for row in rows.chunks_exact_mut(labels) {
-                if row.iter().all(|&v| v == f32::NEG_INFINITY) {
-                    // Every label is forbidden: as good as none.
-                    row.fill(0.0);
-                }
-                softmax(row);
-            }
+        let piece = rows_per_chunk(labels) * labels;
+        let Some(unary) = &self.unary else {
+            return logits.par_chunks_mut(piece).for_each(|rows| softmax_rows(rows, labels));
+        };
+        logits.par_chunks_mut(piece).zip(unary.par_chunks(piece)).for_each(|(rows, unary)| {
+            rows.iter_mut().zip(unary).for_each(|(l, &e)| *l -= e);
+            softmax_rows(rows, labels);
         });
     }
 }
 
-/// `logits -= C K q`.
+/// `logits -= C K q`, or `logits = -C K q` when they are empty, whatever they hold.
 fn subtract_message(
     term: &Term,
     q: &[f32],
     labels: usize,
+    empty: bool,
     logits: &mut [f32],
     message: &mut Vec<f32>,
     scratch: &mut Scratch,
 ) {
     if let Compatibility::Potts(weight) = term.compatibility {
-        return term.filter(q, labels, weight, true, logits, scratch);
+        return term.filter(q, labels, weight, !empty, logits, scratch);
+    }
+    if empty {
+        logits.fill(0.0);
     }
     message.resize(q.len(), 0.0);
     term.filter(q, labels, 1.0, false, message, scratch);

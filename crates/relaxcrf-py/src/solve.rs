@@ -96,7 +96,8 @@ pub fn solve<'py>(
 fn pipeline_for(method: &str, model: &relaxcrf::Model) -> relaxcrf::Result<Pipeline> {
     match method.parse() {
         Err(_) if method == "auto" => {
-            let concave = model.compatibility().is_conditionally_negative() && model.pairwise().is_symmetric();
+            let concave =
+                model.compatibility().is_conditionally_negative() && model.pairwise().is_symmetric();
             if concave { "mf+dc-neg".parse() } else { "mf".parse() }
         }
         parsed => parsed,
