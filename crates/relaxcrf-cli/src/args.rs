@@ -104,12 +104,13 @@ pub struct EnergyArgs {
     pub common: CommonArgs,
 }
 
+// Paragraphs are single lines: clap breaks them to the terminal's width.
 const UNARY_HELP: &str = "\
-Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which
-become energies -log softmax(score). Energies of +inf forbid a label.
+Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
+energies -log softmax(score). Energies of +inf forbid a label.
 
-Without kernels: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf:
-here every pair counts twice, once from each end, so weights are half of those in codes that count it once.";
+Without kernels: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
+pair counts twice, once from each end, so weights are half of those in codes that count it once.";
 
 /// Where `segment` takes its unary energies from.
 #[derive(Debug, Args)]

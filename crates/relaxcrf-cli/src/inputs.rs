@@ -289,7 +289,8 @@ fn check_size(
 fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], messages: &Messages) {
     let largest = image.data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let widest = bilateral.iter().map(BilateralSpec::widest_color).fold(0.0, f32::max);
-    if largest <= 1.0 && widest > 1.0 {
+    // A black image is just that.
+    if largest > 0.0 && largest <= 1.0 && widest > 1.0 {
         messages.warn(&format!(
             "{}: no value exceeds {largest}, but a colour sigma is {widest}: is the image scaled from 0 to 1? \
              Sigmas are in the image's own units",
@@ -307,7 +308,7 @@ fn warn_about_sums(unary: &Unary, source: Source, messages: &Messages) {
         off.iter().copied().fold(1.0f32, |w, s| if (s - 1.0).abs() > (w - 1.0).abs() { s } else { w });
     if !off.is_empty() {
         messages.warn(&format!(
-            "{}: the probabilities of {} of {} pixels do not sum to 1 (one sums to {worst}); are these scores, \
+            "{}: the probabilities of {} of {} pixels do not sum to 1 (one sums to {worst:.3}); are these scores, \
              or is the label axis another one?",
             source.name(),
             off.len(),

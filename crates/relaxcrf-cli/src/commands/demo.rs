@@ -134,7 +134,7 @@ fn compare(scene: &Scene, args: &DemoArgs) -> Result<SceneReport> {
         let Some(solution) = minimise(scene, &pipeline, args)? else { continue };
         let file = folder.join(format!("{pipeline}.png"));
         write(&file, &solution.labeling)?;
-        let report = RunReport::new(&scene.model, &pipeline, &solution, args.common.json)?;
+        let report = RunReport::new(&scene.model, &pipeline, &solution, args.common.json);
         runs.push(Run { report, accuracy: accuracy(scene, &solution.labeling), file });
     }
     Ok(SceneReport { name: scene.name, width, height, runs })

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use relaxcrf::Beliefs;
 use relaxcrf::io::{self, Palette};
 use relaxcrf::solve::{Settings, solve};
@@ -23,6 +23,9 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     for output in [Some(&args.output), args.save_probs.as_ref()].into_iter().flatten() {
         check_writable(output, &inputs)?;
     }
+    if args.save_probs.as_ref() == Some(&args.output) {
+        bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
+    }
     use_threads(&args.common)?;
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
@@ -40,7 +43,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
 
     if args.common.json {
-        return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true)?);
+        return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));
     }
     if args.common.quiet {
         return Ok(());
@@ -55,7 +58,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         "seconds",
         "filter calls",
     ]);
-    let report = RunReport::new(&model, &args.run.method, &solution, false)?;
+    let report = RunReport::new(&model, &args.run.method, &solution, false);
     shown.add_row([
         report.method.clone(),
         report.status.clone(),
