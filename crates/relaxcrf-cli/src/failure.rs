@@ -51,7 +51,10 @@ pub fn guard(program: impl FnOnce() -> ExitCode + panic::UnwindSafe) -> ExitCode
 
 fn apology(info: &PanicHookInfo) -> String {
     let place = info.location().map_or("an unknown place".into(), |l| format!("{}:{}", l.file(), l.line()));
-    let what = info.payload_as_str().unwrap_or("no message").replace('\n', " ");
+    let payload = info.payload();
+    let fixed = payload.downcast_ref::<&str>().copied();
+    let what = fixed.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let what = what.replace('\n', " ");
     format!(
         "internal error at {place}: {what}; this is a mistake in relaxcrf, please report it with the command you ran"
     )

@@ -179,18 +179,17 @@ fn rows_of(
         (rest[1], rest[0])
     };
     let (width, height) = space(axis);
-    if (width, height) != size {
-        if let Some(other) = (0..3).find(|&a| a != axis && space(a) == size) {
-            bail!(
-                "image {} is {}x{} but {} {name} is {width}x{height} with {} labels: are the labels on axis \
-                 {other} (--label-axis {other})?",
-                image_path.display(),
-                size.0,
-                size.1,
-                source.what(),
-                shape[axis],
-            );
-        }
+    let better = (0..3).find(|&a| a != axis && space(a) == size);
+    if let Some(better) = better.filter(|_| (width, height) != size) {
+        bail!(
+            "image {} is {}x{} but {} {name} is {width}x{height} with {} labels: are the labels on axis {better} \
+             (--label-axis {better})?",
+            image_path.display(),
+            size.0,
+            size.1,
+            source.what(),
+            shape[axis],
+        );
     }
     let labels = shape[axis];
     let path = source.files().first().copied().unwrap_or(Path::new(""));
