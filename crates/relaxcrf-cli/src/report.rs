@@ -6,7 +6,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use relaxcrf::energy::Energy;
 use relaxcrf::model::{CompatibilityKind, Features, Term};
-use relaxcrf::solve::{Pipeline, Progress, Solution};
+use relaxcrf::solve::{Pipeline, Progress, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
 
@@ -178,6 +178,11 @@ impl RunReport {
             version: env!("CARGO_PKG_VERSION"),
             trace: solution.trace.iter().map(TraceLine::new).collect(),
         }
+    }
+
+    /// Whether the time limit ended the run.
+    pub fn out_of_time(&self) -> bool {
+        self.status == Status::TimeLimit.to_string()
     }
 }
 
