@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
 use super::mean_field::MeanField;
@@ -26,6 +27,8 @@ pub enum Method {
     },
     /// Difference of convex for conditionally negative compatibilities.
     DcNeg,
+    /// Difference of convex for any symmetric compatibility.
+    DcGen,
     /// From the convex QP to the plain one by a schedule.
     Graduated(Schedule),
 }
@@ -66,6 +69,7 @@ impl Method {
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
+            Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
         })
     }
@@ -78,6 +82,7 @@ impl Method {
             Self::MeanField5 => 5,
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
+            Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
         }
     }
@@ -88,7 +93,7 @@ impl Method {
             Self::Unary => f64::INFINITY,
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
-            Self::DcNeg | Self::Graduated(_) => 1e-7,
+            Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -104,6 +109,7 @@ impl fmt::Display for Method {
             Self::Qp { frank_wolfe: false } => f.write_str("qp"),
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
+            Self::DcGen => f.write_str("dc-gen"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
             Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
         }
@@ -142,9 +148,7 @@ impl<'a> Options<'a> {
     fn done(self, method: Method) -> Result<Method> {
         match self.rest.first() {
             None => Ok(method),
-            Some(unknown) => {
-                Err(Error::parse("method", self.text, format!("it has no option `{unknown}`")))
-            }
+            Some(unknown) => Err(Error::parse("method", self.text, format!("it has no option `{unknown}`"))),
         }
     }
 }
@@ -160,17 +164,23 @@ impl FromStr for Method {
             "mf5" => Self::MeanField5,
             "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
             "dc-neg" => Self::DcNeg,
+            "dc-gen" => Self::DcGen,
             "graduated" => {
                 let mut schedule = Schedule::default();
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;
                 schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
                 schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
-                schedule.steps = options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
+                schedule.steps =
+                    options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
                 Self::Graduated(schedule)
             }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
-                return Err(Error::parse("method", text, format!("known methods: {names}; chain them with +")));
+                return Err(Error::parse(
+                    "method",
+                    text,
+                    format!("known methods: {names}; chain them with +"),
+                ));
             }
         };
         options.done(method)
