@@ -57,6 +57,26 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "five parallel mean-field updates",
         promise: "equals the common code",
     },
+    MethodInfo {
+        name: "qp",
+        summary: "convex QP relaxation, accelerated projected gradient (qp:fw: Frank-Wolfe)",
+        promise: "certified lower bound",
+    },
+    MethodInfo {
+        name: "dc-gen",
+        summary: "difference of convex for any symmetric compatibility",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "dc-neg",
+        summary: "difference of convex for Potts and other conditionally negative compatibilities",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "graduated",
+        summary: "from the convex QP to the plain one by a schedule, finished by dc-neg",
+        promise: "",
+    },
 ];
 
 impl Method {
@@ -194,6 +214,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
+    pub(super) fn is_unary(&self) -> bool {
+        self.stages == [Method::Unary]
+    }
+
     /// The stages in order.
     pub fn stages(&self) -> &[Method] {
         &self.stages
