@@ -131,7 +131,9 @@ impl fmt::Display for Method {
             Self::DcNeg => f.write_str("dc-neg"),
             Self::DcGen => f.write_str("dc-gen"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
-            Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
+            Self::Graduated(s) => {
+                write!(f, "graduated:from={},turn={},to={},steps={}", s.from, s.turn, s.to, s.steps)
+            }
         }
     }
 }
@@ -189,6 +191,7 @@ impl FromStr for Method {
                 let mut schedule = Schedule::default();
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;
                 schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
+                schedule.turn = options.number("turn", share)?.unwrap_or(schedule.turn);
                 schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
                 schedule.steps =
                     options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
