@@ -1,0 +1,155 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn grey(width: usize, values: &[f32]) -> Image {
+    Image::new(width, values.len() / width, 1, values.to_vec()).unwrap()
+}
+
+fn plain(measure: Measure) -> CostOptions {
+    CostOptions { truncation: None, ..CostOptions::new(measure) }
+}
+
+#[test]
+fn absolute_difference_by_hand() {
+    let left = grey(4, &[10.0, 20.0, 90.0, 40.0]);
+    let right = grey(4, &[20.0, 90.0, 40.0, 7.0]);
+    let options = CostOptions::default();
+    let rows = cost(&left, &right, 3, &options).unwrap();
+    assert_eq!(rows[..3], [10.0, 40.0, 40.0]);
+    assert_eq!(rows[3..6], [40.0, 0.0, 40.0]);
+    assert_eq!(rows[6..9], [40.0, 0.0, 40.0]);
+    assert_eq!(rows[9..], [33.0, 0.0, 40.0]);
+    // Without truncation, the unseen costs as much as the worst seen: |90 - 20| at x = 2, d = 2.
+    let rows = cost(&left, &right, 3, &plain(Measure::AbsoluteDifference)).unwrap();
+    assert_eq!(rows[..6], [10.0, 70.0, 70.0, 70.0, 0.0, 70.0]);
+    assert_eq!(rows[6..], [50.0, 0.0, 70.0, 33.0, 0.0, 50.0]);
+}
+
+#[test]
+fn channels_are_averaged_and_rounded() {
+    let left = Image::new(1, 1, 3, vec![0.0, 0.0, 1.0]).unwrap();
+    let right = Image::new(1, 1, 3, vec![0.0; 3]).unwrap();
+    let options = CostOptions { rounding: Some(0.01), ..CostOptions::default() };
+    assert_eq!(cost(&left, &right, 1, &options).unwrap(), [0.33]);
+    let exact = cost(&left, &right, 1, &CostOptions::default()).unwrap()[0];
+    assert!((exact - 1.0 / 3.0).abs() < 1e-7);
+}
+
+#[test]
+fn birchfield_tomasi_forgives_half_a_pixel() {
+    // A ramp seen half a pixel further: the plain difference is 5, the insensitive one is 0.
+    let left = grey(5, &[0.0, 10.0, 20.0, 30.0, 40.0]);
+    let right = grey(5, &[5.0, 15.0, 25.0, 35.0, 45.0]);
+    let bt = cost(&left, &right, 1, &plain(Measure::BirchfieldTomasi)).unwrap();
+    assert_eq!(bt, [0.0; 5]);
+    assert_eq!(cost(&left, &right, 1, &plain(Measure::AbsoluteDifference)).unwrap(), [5.0; 5]);
+    // By hand: left 100 against right (20, 40, 0) covers 20..40: 60 beyond; right 40 against the left's
+    // (0, 100, 0), which covers 50..100, lies 10 below it.
+    let left = grey(3, &[0.0, 100.0, 0.0]);
+    let right = grey(3, &[20.0, 40.0, 0.0]);
+    assert_eq!(cost(&left, &right, 1, &plain(Measure::BirchfieldTomasi)).unwrap()[1], 10.0);
+}
+
+#[test]
+fn census_counts_changed_neighbours() {
+    let left = grey(3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
+    let mut changed = left.clone();
+    changed.data[0] = 8.0;
+    let rows = cost(&left, &changed, 1, &plain(Measure::Census { radius: 1 })).unwrap();
+    assert_eq!(rows[4], 1.0);
+    // Exposure does not matter, as long as the order of the values stays.
+    let mut brighter = left.clone();
+    brighter.data.iter_mut().for_each(|v| *v = *v * 1.5 + 20.0);
+    for radius in 1..=3 {
+        let rows = cost(&left, &brighter, 1, &CostOptions::new(Measure::Census { radius })).unwrap();
+        assert!(rows.iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn bad_input_is_named() {
+    let a = grey(4, &[0.0; 8]);
+    let try_it = |left: &Image, right: &Image, d, options: &CostOptions| {
+        cost(left, right, d, options).unwrap_err().to_string()
+    };
+    let options = CostOptions::default();
+    assert!(try_it(&a, &grey(2, &[0.0; 8]), 2, &options).contains("2 x 4 pixels"));
+    assert!(try_it(&a, &Image { data: vec![], ..a.clone() }, 2, &options).contains("0 values"));
+    assert!(try_it(&a, &a, 0, &options).contains("1 to 4"));
+    assert!(try_it(&a, &a, 5, &options).contains("1 to 4"));
+    let nan = grey(4, &[0.0, 0.0, 0.0, 0.0, 0.0, f32::NAN, 0.0, 0.0]);
+    assert!(try_it(&a, &nan, 2, &options).contains("pixel 5"));
+    for truncation in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let o = CostOptions { truncation: Some(truncation), ..options };
+        assert!(try_it(&a, &a, 2, &o).contains("truncation"));
+    }
+    let o = CostOptions { rounding: Some(0.0), ..options };
+    assert!(try_it(&a, &a, 2, &o).contains("rounding"));
+    for radius in [0, 4, usize::MAX] {
+        assert!(try_it(&a, &a, 2, &CostOptions::new(Measure::Census { radius })).contains("census radius"));
+    }
+}
+
+fn measures() -> impl Strategy<Value = Measure> {
+    prop::sample::select(vec![
+        Measure::AbsoluteDifference,
+        Measure::BirchfieldTomasi,
+        Measure::Census { radius: 1 },
+        Measure::Census { radius: 3 },
+    ])
+}
+
+proptest! {
+    /// A picture against itself, moved by `shift`, costs nothing at that disparity (away from borders).
+    #[test]
+    fn a_moved_picture_is_found(seed in any::<u64>(), shift in 0usize..4, measure in measures()) {
+        let (width, height) = (16, 5);
+        let noise = |x: usize, y: usize| {
+            (crate::rng::mix(seed ^ crate::rng::mix((x * 1000 + y) as u64)) >> 56) as f32
+        };
+        let picture = |offset: usize| Image::new(width, height, 1,
+            (0..width * height).map(|i| noise(i % width + offset, i / width)).collect()).unwrap();
+        let costs = cost(&picture(0), &picture(shift), 4, &CostOptions::new(measure)).unwrap();
+        for y in 0..height {
+            for x in shift + 3..width - 3 {
+                prop_assert_eq!(costs[(y * width + x) * 4 + shift], 0.0);
+            }
+        }
+    }
+
+    /// Costs lie between zero and the truncation, and Birchfield-Tomasi never exceeds the plain difference.
+    #[test]
+    fn bounds(values in prop::collection::vec(0u8..=255, 2 * 24), cap in 1f32..60.0, measure in measures()) {
+        let values: Vec<f32> = values.into_iter().map(f32::from).collect();
+        let (left, right) = (grey(6, &values[..24]), grey(6, &values[24..]));
+        let of = |measure| cost(&left, &right, 5, &CostOptions { measure, truncation: Some(cap), rounding: None }).unwrap();
+        prop_assert!(of(measure).iter().all(|v| (0.0..=cap).contains(v)));
+        for (bt, ad) in of(Measure::BirchfieldTomasi).iter().zip(of(Measure::AbsoluteDifference)) {
+            prop_assert!(*bt <= ad);
+        }
+    }
+}
+
+/// The argmin of the costs is the recorded label map of the released program's unaries.
+#[cfg(feature = "io")]
+#[test]
+fn reference_costs() {
+    use crate::io::{read_image, read_labels, testing::shared};
+    for (name, disparities) in [("teddy", 60), ("venus", 20)] {
+        let (Some(pair), Some(labels)) =
+            (shared(&format!("data/stereo/{name}")), shared(&format!("reference/stereo/{name}/unary.png")))
+        else {
+            return;
+        };
+        let (left, right) =
+            (read_image(&pair.join("im2.png")).unwrap(), read_image(&pair.join("im6.png")).unwrap());
+        let options = CostOptions { rounding: Some(0.01), ..CostOptions::default() };
+        let costs = cost(&left, &right, disparities, &options).unwrap();
+        let truth = read_labels(&labels).unwrap();
+        for (pixel, (row, &label)) in costs.chunks_exact(disparities).zip(&truth.labels).enumerate() {
+            let lowest = row.iter().copied().fold(f32::MAX, f32::min);
+            assert_eq!(row[usize::from(label)], lowest, "{name} pixel {pixel}");
+        }
+    }
+}
