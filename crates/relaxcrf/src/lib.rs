@@ -10,6 +10,7 @@ pub mod labeling;
 pub mod model;
 pub mod numeric;
 pub mod rng;
+pub mod round;
 pub mod solve;
 pub mod stereo;
 pub mod synth;

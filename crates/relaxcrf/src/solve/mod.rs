@@ -8,6 +8,7 @@ mod mean_field;
 mod method;
 mod settings;
 pub mod simplex;
+pub mod trees;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
