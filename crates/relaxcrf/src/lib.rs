@@ -1,4 +1,43 @@
-//! relaxcrf
+//! Energy minimisation for dense (fully connected) conditional random fields.
+//!
+//! Given N pixels, L labels, unary energies φ and Gaussian kernels over any features, find the labelling x
+//! with the lowest
+//!
+//! ```text
+//! E(x) = Σ_a φ_a(x_a) + Σ_a Σ_{b≠a} μ(x_a, x_b) Σ_m w_m exp(-|f_a - f_b|² / 2)
+//! ```
+//!
+//! where every pair of pixels is connected and counts twice, once from each end. (The common C++ code counts
+//! pairs once: its weight w is w/2 here.) All methods take time linear in N, because they touch the pairs
+//! only through Gaussian filtering.
+//!
+//! ```
+//! use relaxcrf::{ModelBuilder, solve, synth};
+//! use std::ops::ControlFlow;
+//!
+//! # fn main() -> relaxcrf::Result<()> {
+//! let scene = synth::segmentation(64, 48, 4, 1)?;
+//! let model = ModelBuilder::image(64, 48, 4)
+//!     .probabilities(&scene.probabilities)?
+//!     .gaussian(3.0, 1.5)
+//!     .bilateral(scene.image.data.clone(), 40.0, 13.0, 5.0)
+//!     .build()?;
+//! let method = "mf".parse()?;
+//! let settings = solve::Settings::default();
+//! let solution = solve::solve(&model, &method, None, &settings, &mut |progress| {
+//!     if progress.seconds > 10.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+//! })?;
+//! let unary = relaxcrf::energy::of_labeling(&model, &model.unary_argmin())?;
+//! assert!(solution.energy.total() < unary.total());
+//! println!("{}: energy {}", solution.status, solution.energy.total());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The way through: [`ModelBuilder`] checks the parts and builds a [`Model`]; [`solve::solve`] runs a method,
+//! or a chain such as `mf+dc-neg`, and returns a [`Solution`](solve::Solution) with the best labelling, its
+//! energy and, from methods that have one, a certified lower bound. [`solve::METHODS`] lists the methods.
+
 pub mod beliefs;
 pub mod energy;
 pub mod error;
@@ -14,6 +53,7 @@ pub mod round;
 pub mod solve;
 pub mod stereo;
 pub mod synth;
+
 pub use beliefs::Beliefs;
 pub use error::{Error, Result};
 pub use image::Image;

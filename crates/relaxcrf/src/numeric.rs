@@ -47,6 +47,46 @@ pub fn for_rows(data: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) ->
     parts.iter().sum()
 }
 
+/// Rows of work space handed to the closures of [`sum_by_rows`] and [`for_row_pairs`].
+const WORK_ROWS: usize = 4;
+
+/// Sum of `f(row, work)` over `0..rows`; `work` holds at least `width` values of no particular content.
+pub fn sum_by_rows(rows: usize, width: usize, f: impl Fn(usize, &mut [f32]) -> f64 + Sync) -> f64 {
+    let per_chunk = rows_per_chunk(width);
+    let parts: Vec<f64> = (0..rows.div_ceil(per_chunk))
+        .into_par_iter()
+        .map(|c| {
+            let mut work = vec![0.0; width];
+            (c * per_chunk..((c + 1) * per_chunk).min(rows)).map(|a| f(a, &mut work)).sum()
+        })
+        .collect();
+    parts.iter().sum()
+}
+
+/// Runs `f(row, data_row, work)` over the rows of a matrix in parallel and adds up both numbers it returns.
+/// `work` holds four rows of no particular content.
+pub fn for_row_pairs(
+    data: &mut [f32],
+    width: usize,
+    f: impl Fn(usize, &mut [f32], &mut [f32]) -> (f64, f64) + Sync,
+) -> (f64, f64) {
+    let per_chunk = rows_per_chunk(width);
+    let parts: Vec<(f64, f64)> = data
+        .par_chunks_mut(per_chunk * width.max(1))
+        .enumerate()
+        .map(|(c, piece)| {
+            let mut work = vec![0.0; WORK_ROWS * width];
+            let mut sums = (0.0, 0.0);
+            for (k, row) in piece.chunks_exact_mut(width.max(1)).enumerate() {
+                let (p, q) = f(c * per_chunk + k, row, &mut work);
+                sums = (sums.0 + p, sums.1 + q);
+            }
+            sums
+        })
+        .collect();
+    parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
+}
+
 /// The `q`-quantile (0 to 1) of a copy of `x`; `None` when it is empty. NaN sorts last.
 pub fn quantile(x: &[f32], q: f64) -> Option<f32> {
     if x.is_empty() {

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Solver;
+use super::dc_neg::DcNeg;
+use super::graduated::{Graduated, Schedule};
 use super::mean_field::MeanField;
+use super::{Solver, qp};
 use crate::error::{Error, Result};
 use crate::model::Model;
 
@@ -17,6 +19,15 @@ pub enum Method {
     MeanField,
     /// Five parallel mean-field updates, as the common code does them.
     MeanField5,
+    /// The convex QP relaxation.
+    Qp {
+        /// By Frank-Wolfe instead of accelerated projected gradient.
+        frank_wolfe: bool,
+    },
+    /// Difference of convex for conditionally negative compatibilities.
+    DcNeg,
+    /// From the convex QP to the plain one by a schedule.
+    Graduated(Schedule),
 }
 
 /// What `relaxcrf methods` prints.
@@ -47,11 +58,15 @@ pub const METHODS: &[MethodInfo] = &[
 
 impl Method {
     /// A fresh solver, or why the method is not valid for this model.
-    pub(super) fn solver(&self, model: &Model) -> Result<Box<dyn Solver>> {
+    pub(super) fn solver<'m>(&self, model: &'m Model) -> Result<Box<dyn Solver + 'm>> {
         Ok(match self {
             Self::Unary => Box::new(super::mean_field::UnaryOnly),
             Self::MeanField => Box::new(MeanField::monotone(model)),
             Self::MeanField5 => Box::new(MeanField::plain(model)),
+            Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
+            Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
+            Self::DcNeg => Box::new(DcNeg::new(model)?),
+            Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
         })
     }
 
@@ -61,6 +76,9 @@ impl Method {
             Self::Unary => 1,
             Self::MeanField => 200,
             Self::MeanField5 => 5,
+            Self::Qp { .. } => 60,
+            Self::DcNeg => 100,
+            Self::Graduated(schedule) => schedule.steps + 100,
         }
     }
 
@@ -69,6 +87,8 @@ impl Method {
         match self {
             Self::Unary => f64::INFINITY,
             Self::MeanField => 1e-7,
+            Self::Qp { .. } => 1e-6,
+            Self::DcNeg | Self::Graduated(_) => 1e-7,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -77,11 +97,55 @@ impl Method {
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unary => "unary",
-            Self::MeanField => "mf",
-            Self::MeanField5 => "mf5",
-        })
+        match self {
+            Self::Unary => f.write_str("unary"),
+            Self::MeanField => f.write_str("mf"),
+            Self::MeanField5 => f.write_str("mf5"),
+            Self::Qp { frank_wolfe: false } => f.write_str("qp"),
+            Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
+            Self::DcNeg => f.write_str("dc-neg"),
+            Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
+            Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
+        }
+    }
+}
+
+/// Options behind a method's name: `name:flag,key=value`.
+struct Options<'a> {
+    text: &'a str,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Options<'a> {
+    fn split(text: &'a str) -> (&'a str, Self) {
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        (name, Self { text, rest: options.split(',').filter(|o| !o.is_empty()).collect() })
+    }
+
+    fn flag(&mut self, name: &str) -> bool {
+        let before = self.rest.len();
+        self.rest.retain(|o| *o != name);
+        self.rest.len() < before
+    }
+
+    fn number<T: FromStr>(&mut self, key: &str, fits: impl Fn(&T) -> bool) -> Result<Option<T>> {
+        let Some(at) = self.rest.iter().position(|o| o.split('=').next() == Some(key)) else {
+            return Ok(None);
+        };
+        let value = self.rest.remove(at).split_once('=').map_or("", |(_, v)| v);
+        match value.parse() {
+            Ok(v) if fits(&v) => Ok(Some(v)),
+            _ => Err(Error::parse("method", self.text, format!("`{value}` is not a value for `{key}`"))),
+        }
+    }
+
+    fn done(self, method: Method) -> Result<Method> {
+        match self.rest.first() {
+            None => Ok(method),
+            Some(unknown) => {
+                Err(Error::parse("method", self.text, format!("it has no option `{unknown}`")))
+            }
+        }
     }
 }
 
@@ -89,15 +153,27 @@ impl FromStr for Method {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "unary" => Ok(Self::Unary),
-            "mf" => Ok(Self::MeanField),
-            "mf5" => Ok(Self::MeanField5),
+        let (name, mut options) = Options::split(text);
+        let method = match name {
+            "unary" => Self::Unary,
+            "mf" => Self::MeanField,
+            "mf5" => Self::MeanField5,
+            "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
+            "dc-neg" => Self::DcNeg,
+            "graduated" => {
+                let mut schedule = Schedule::default();
+                let share = |x: &f32| *x > 0.0 && *x <= 10.0;
+                schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
+                schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
+                schedule.steps = options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
+                Self::Graduated(schedule)
+            }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
-                Err(Error::parse("method", text, format!("known methods: {names}; chain them with +")))
+                return Err(Error::parse("method", text, format!("known methods: {names}; chain them with +")));
             }
-        }
+        };
+        options.done(method)
     }
 }
 

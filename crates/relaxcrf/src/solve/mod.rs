@@ -4,8 +4,12 @@
 
 mod best;
 mod context;
+mod dc_neg;
+mod graduated;
 mod mean_field;
 mod method;
+mod qp;
+mod quadratic;
 mod settings;
 pub mod simplex;
 pub mod trees;
@@ -15,6 +19,7 @@ use std::time::Instant;
 
 pub use self::best::{Best, Bound};
 pub use self::context::{Context, Counts};
+pub use self::graduated::Schedule;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
 pub use self::settings::{Settings, Status};
 use crate::beliefs::Beliefs;

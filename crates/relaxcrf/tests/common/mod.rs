@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each file uses its own share
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Solution, solve};
@@ -89,4 +89,49 @@ pub fn shared(part: &str) -> Option<PathBuf> {
     }
     eprintln!("skipped: {} is not there", path.display());
     None
+}
+
+/// The MSRC sample under one of the five published parameter sets.
+#[cfg(feature = "io")]
+pub fn msrc_sample(
+    folder: &Path,
+    parameters: &str,
+    filter: FilterKind,
+    normalization: Normalization,
+) -> Model {
+    let image = relaxcrf::io::read_image(&folder.join("2_14_s.bmp")).unwrap();
+    let scores = relaxcrf::io::CompressedScores::read(&folder.join("2_14_s.c_unary")).unwrap();
+    let labels = scores.labels();
+    let [spatial, weight, bilateral, color, bilateral_weight] = match parameters {
+        "msrc_dcneg" => [3.535267, 2.247081, 31.232626, 7.949970, 1.699011],
+        "msrc_mf" => [1.0, 7.467846, 35.865959, 11.209644, 4.028773],
+        "voc_dcneg" => [3.071772, 0.5, 49.785678, 1.0, 0.960811],
+        "voc_mf" => [1.0, 100.0, 50.0, 5.454272, 74.877398],
+        "voc_mf5" => [4.105884, 77.047681, 47.793787, 4.693766, 100.0],
+        other => panic!("unknown parameters {other}"),
+    };
+    ModelBuilder::image(image.width, image.height, labels)
+        .unary(scores.energies().label_rows())
+        .gaussian(spatial, weight)
+        .bilateral(image.data, bilateral, color, bilateral_weight)
+        .filter(filter)
+        .normalization(normalization)
+        .build()
+        .unwrap()
+}
+
+/// A stereo pair under the model of the recorded runs.
+#[cfg(feature = "io")]
+pub fn stereo_pair(folder: &Path, disparities: usize, filter: FilterKind) -> Model {
+    let left = relaxcrf::io::read_image(&folder.join("im2.png")).unwrap();
+    let right = relaxcrf::io::read_image(&folder.join("im6.png")).unwrap();
+    let options = relaxcrf::stereo::CostOptions { rounding: Some(0.01), ..Default::default() };
+    let cost = relaxcrf::stereo::cost(&left, &right, disparities, &options).unwrap();
+    ModelBuilder::image(left.width, left.height, disparities)
+        .unary(cost)
+        .gaussian(3.0, 40.0)
+        .bilateral(left.data, 50.0, 10.0, 50.0)
+        .filter(filter)
+        .build()
+        .unwrap()
 }

@@ -97,7 +97,7 @@ impl Lattice {
     ) {
         debug_assert_eq!(input.len(), self.points * channels);
         debug_assert_eq!(out.len(), self.points * channels);
-        let step = self.block_width(channels);
+        let step = self.block_width(channels).max(1);
         for first in (0..channels).step_by(step) {
             let block = Block { channels, first, width: step.min(channels - first) };
             with_width!(block.width, W => {
@@ -144,7 +144,7 @@ impl Filter for Lattice {
             out.fill(0.0);
         }
         let direction = (self.blur == Blur::Classic).then_some(Direction::Forward);
-        let step = self.block_width(binned.count);
+        let step = self.block_width(binned.count).max(1);
         for first in (0..binned.count).step_by(step) {
             // A block's rows may be wider than the block: bins beyond it belong to the next one.
             with_width!(step.min(binned.count - first), W => {

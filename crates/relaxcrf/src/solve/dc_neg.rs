@@ -1,0 +1,120 @@
+//! Difference of convex for conditionally negative compatibilities, solved exactly for Potts.
+//!
+//! The QP energy without self pairs is `E_c` with c_a = K_aa: a convex part, `K_aa |y_a|²` for Potts, minus
+//! `y'Ky`. Linearising the latter at the current beliefs leaves one small problem per pixel, whose solution is
+//! a projection on the simplex:
+//!
+//! `y_a ← Proj( (K y)_a / K_aa - φ_a / (2 K_aa) )`
+//!
+//! One filter call an iteration, and the energy never rises if K is positive semi-definite. A lattice is so
+//! only up to a tiny negative part; a step that raised the energy is taken back and shortened.
+
+use super::quadratic::Quadratic;
+use super::qp::smallest_curvature;
+use super::simplex::project;
+use super::{Context, Solver, Step};
+use crate::beliefs::Beliefs;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::numeric::for_row_pairs;
+
+/// A step shortened this often is as good as none.
+const MOST_RETRIES: usize = 12;
+
+/// The method `dc-neg`.
+pub(super) struct DcNeg<'m> {
+    quadratic: Quadratic<'m>,
+    filtered: Vec<f32>,
+    next: Vec<f32>,
+    next_filtered: Vec<f32>,
+    energy: f64,
+    /// 1 for the exact step; larger after a step that failed.
+    caution: f32,
+}
+
+/// Fails unless the compatibility is conditionally negative.
+pub(super) fn require_negative(model: &Model, method: &str) -> Result<()> {
+    if model.compatibility().is_conditionally_negative() {
+        return Ok(());
+    }
+    Err(Error::Method {
+        method: method.into(),
+        why: "the label compatibility is not conditionally negative semi-definite (some labels attract \
+              when they differ)"
+            .into(),
+        instead: "dc-gen".into(),
+    })
+}
+
+impl<'m> DcNeg<'m> {
+    pub fn new(model: &'m Model) -> Result<Self> {
+        require_negative(model, "dc-neg")?;
+        Ok(Self {
+            quadratic: Quadratic::new(model),
+            filtered: Vec::new(),
+            next: Vec::new(),
+            next_filtered: Vec::new(),
+            energy: f64::INFINITY,
+            caution: 1.0,
+        })
+    }
+}
+
+/// Writes `Proj(y - ∇E_c(y) / (2 κ f c))` for every pixel into `next`: the exact minimiser of the convex part
+/// plus the linearised concave part when f is one and the compatibility is Potts.
+pub(super) fn projected_step(
+    quadratic: &Quadratic,
+    model: &Model,
+    y: &[f32],
+    filtered: &[f32],
+    c: impl Fn(usize) -> f32 + Sync,
+    caution: f32,
+    next: &mut [f32],
+) {
+    let labels = model.labels();
+    let floor = smallest_curvature(model);
+    for_row_pairs(next, labels, |a, out, work| {
+        let range = a * labels..(a + 1) * labels;
+        let gradient = &mut work[..labels];
+        let c = c(a);
+        quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c, gradient);
+        let step = 1.0 / (2.0 * c * quadratic.curvature() * caution).max(floor);
+        for ((o, &v), &g) in out.iter_mut().zip(&y[range]).zip(gradient.iter()) {
+            *o = v - step * g;
+        }
+        project(out);
+        (0.0, 0.0)
+    });
+}
+
+impl Solver for DcNeg<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        let model = context.model();
+        let c = model.pairwise().diagonal();
+        if self.filtered.is_empty() {
+            self.filtered = vec![0.0; beliefs.as_slice().len()];
+            self.next = self.filtered.clone();
+            self.next_filtered = self.filtered.clone();
+            context.filter(beliefs.as_slice(), &mut self.filtered);
+            self.energy = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
+        }
+        for _ in 0..MOST_RETRIES {
+            let (y, k) = (beliefs.as_slice(), &self.filtered);
+            projected_step(&self.quadratic, model, y, k, |a| c[a], self.caution, &mut self.next);
+            context.filter(&self.next, &mut self.next_filtered);
+            let energy = self.quadratic.value(&self.next, &self.next_filtered, c);
+            if energy <= self.energy {
+                let gained = self.energy - energy;
+                self.energy = energy;
+                beliefs.swap(&mut self.next);
+                std::mem::swap(&mut self.filtered, &mut self.next_filtered);
+                return Step { objective: energy, lower_bound: None, residual: gained };
+            }
+            self.caution *= 1.5;
+            if context.out_of_time() {
+                break;
+            }
+        }
+        Step { objective: self.energy, lower_bound: None, residual: 0.0 }
+    }
+}

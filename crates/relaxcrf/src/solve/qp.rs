@@ -1,0 +1,205 @@
+//! The convex QP relaxation of Ravikumar and Lafferty: `E_c` with c the row sums, minimised over the simplices.
+//!
+//! Two ways: Frank-Wolfe with the exact step, as in the paper, and a diagonally preconditioned accelerated
+//! projected gradient, which is far faster. Both use one filter call an iteration, because K is linear:
+//! K of an extrapolated or averaged point is the same combination of stored products.
+//!
+//! Convexity gives a lower bound at any point v, at no extra cost: the linearisation there, minimised
+//! pixel by pixel, is below the relaxation everywhere, and the relaxation agrees with the energy on
+//! labellings. This needs a symmetric operator with non-negative entries.
+
+use super::quadratic::Quadratic;
+use super::simplex::project;
+use super::{Context, Solver, Step};
+use crate::beliefs::Beliefs;
+use crate::model::Model;
+use crate::numeric::{for_row_pairs, sum_by_rows};
+
+/// Rounding of sums of `f32` products must not lift a bound above the optimum: this share of the problem's
+/// scale is taken off.
+pub(super) const BOUND_ALLOWANCE: f64 = 3e-7;
+
+/// The method `qp`: accelerated projected gradient.
+pub(super) struct Accelerated<'m> {
+    quadratic: Quadratic<'m>,
+    certified: bool,
+    /// Beliefs before the last step, K of them, and K of the current ones; empty before the first step.
+    previous: Vec<f32>,
+    previous_filtered: Vec<f32>,
+    filtered: Vec<f32>,
+    next: Vec<f32>,
+    /// The t of the usual recursion; 1 right after a restart.
+    momentum: f64,
+    /// Share of the last move that is added once more.
+    extrapolation: f32,
+    bound: f64,
+}
+
+impl<'m> Accelerated<'m> {
+    pub fn new(model: &'m Model) -> Self {
+        Self {
+            quadratic: Quadratic::new(model),
+            certified: model.pairwise().is_symmetric(),
+            previous: Vec::new(),
+            previous_filtered: Vec::new(),
+            filtered: Vec::new(),
+            next: Vec::new(),
+            momentum: 1.0,
+            extrapolation: 0.0,
+            bound: f64::NEG_INFINITY,
+        }
+    }
+
+    fn start(&mut self, context: &mut Context, beliefs: &Beliefs) {
+        let y = beliefs.as_slice();
+        self.filtered = vec![0.0; y.len()];
+        context.filter(y, &mut self.filtered);
+        self.previous = y.to_vec();
+        self.previous_filtered = self.filtered.clone();
+        self.next = vec![0.0; y.len()];
+    }
+}
+
+impl Solver for Accelerated<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        if self.filtered.is_empty() {
+            self.start(context, beliefs);
+        }
+        let model = context.model();
+        let (labels, c) = (model.labels(), model.pairwise().row_sums());
+        let (y, y0, beta) = (beliefs.as_slice(), &self.previous, self.extrapolation);
+        let (k, k0) = (&self.filtered, &self.previous_filtered);
+        let quadratic = &self.quadratic;
+        let floor = smallest_curvature(model);
+
+        // A projected gradient step from v = y + β (y - y⁻); the bound and the restart test come with it.
+        let (bound, uphill) = for_row_pairs(&mut self.next, labels, |a, out, work| {
+            let range = a * labels..(a + 1) * labels;
+            let (y, y0) = (&y[range.clone()], &y0[range.clone()]);
+            let (v, rest) = work.split_at_mut(labels);
+            let (kv, gradient) = rest.split_at_mut(labels);
+            for i in 0..labels {
+                let at = range.start + i;
+                v[i] = y[i] + beta * (y[i] - y0[i]);
+                kv[i] = k[at] + beta * (k[at] - k0[at]);
+            }
+            let value = quadratic.gradient(a, kv, v, c[a], gradient);
+            let step = 1.0 / (4.0 * c[a] * quadratic.curvature()).max(floor);
+            let (mut lowest, mut along) = (f32::INFINITY, 0.0);
+            for i in 0..labels {
+                lowest = lowest.min(gradient[i]);
+                along += f64::from(gradient[i]) * f64::from(v[i]);
+                out[i] = v[i] - step * gradient[i];
+            }
+            project(out);
+            let uphill: f64 =
+                (0..labels).map(|i| f64::from(v[i] - out[i]) * f64::from(out[i] - y[i])).sum::<f64>();
+            (value - along + f64::from(lowest), f64::from(1.0 / step) * uphill)
+        });
+
+        self.previous.copy_from_slice(y);
+        beliefs.swap(&mut self.next);
+        std::mem::swap(&mut self.filtered, &mut self.previous_filtered);
+        context.filter(beliefs.as_slice(), &mut self.filtered);
+        let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
+
+        // The proximal gradient, v - y⁺, against the move: if they point the same way the momentum overshot.
+        if uphill > 0.0 {
+            (self.momentum, self.extrapolation) = (1.0, 0.0);
+        } else {
+            let next = 0.5 * (1.0 + (1.0 + 4.0 * self.momentum * self.momentum).sqrt());
+            self.extrapolation = ((self.momentum - 1.0) / next) as f32;
+            self.momentum = next;
+        }
+        self.bound = self.bound.max(bound - BOUND_ALLOWANCE * model.scale());
+        let lower_bound = self.certified.then_some(self.bound);
+        Step { objective, lower_bound, residual: objective - self.bound }
+    }
+}
+
+/// The method `qp:fw`: Frank-Wolfe with the closed-form step.
+pub(super) struct FrankWolfe<'m> {
+    quadratic: Quadratic<'m>,
+    certified: bool,
+    filtered: Vec<f32>,
+    vertex: Vec<f32>,
+    vertex_filtered: Vec<f32>,
+    bound: f64,
+}
+
+impl<'m> FrankWolfe<'m> {
+    pub fn new(model: &'m Model) -> Self {
+        Self {
+            quadratic: Quadratic::new(model),
+            certified: model.pairwise().is_symmetric(),
+            filtered: Vec::new(),
+            vertex: Vec::new(),
+            vertex_filtered: Vec::new(),
+            bound: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Solver for FrankWolfe<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        let model = context.model();
+        let (labels, c) = (model.labels(), model.pairwise().row_sums());
+        if self.filtered.is_empty() {
+            self.filtered = vec![0.0; beliefs.as_slice().len()];
+            self.vertex = self.filtered.clone();
+            self.vertex_filtered = self.filtered.clone();
+            context.filter(beliefs.as_slice(), &mut self.filtered);
+        }
+        let (quadratic, filtered, y) = (&self.quadratic, &self.filtered, beliefs.as_slice());
+
+        // The vertex that the gradient points to, the value, and the gap to the linearisation's minimum.
+        let (value, gap) = for_row_pairs(&mut self.vertex, labels, |a, out, work| {
+            let range = a * labels..(a + 1) * labels;
+            let gradient = &mut work[..labels];
+            let value = quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c[a], gradient);
+            let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
+            out.fill(0.0);
+            out[best] = 1.0;
+            let along: f64 =
+                gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
+            (value, along - f64::from(gradient[best]))
+        });
+        self.bound = self.bound.max(value - gap - BOUND_ALLOWANCE * model.scale());
+
+        context.filter(&self.vertex, &mut self.vertex_filtered);
+        let (vertex, vertex_filtered) = (&self.vertex, &self.vertex_filtered);
+        let curvature = sum_by_rows(model.pixels(), 3 * labels, |a, work| {
+            let range = a * labels..(a + 1) * labels;
+            let (move_, rest) = work.split_at_mut(labels);
+            let (filtered_move, product) = rest.split_at_mut(labels);
+            for i in 0..labels {
+                let at = range.start + i;
+                move_[i] = vertex[at] - y[at];
+                filtered_move[i] = vertex_filtered[at] - filtered[at];
+            }
+            quadratic.product(filtered_move, move_, c[a], product);
+            product.iter().zip(move_.iter()).map(|(&p, &m)| f64::from(p) * f64::from(m)).sum()
+        });
+        let step = if curvature > 0.0 { (gap / (2.0 * curvature)).min(1.0) } else { 1.0 } as f32;
+        let objective = value - f64::from(step) * gap + f64::from(step) * f64::from(step) * curvature;
+        blend(beliefs.as_mut_slice(), &self.vertex, step);
+        blend(&mut self.filtered, &self.vertex_filtered, step);
+        let lower_bound = self.certified.then_some(self.bound);
+        Step { objective, lower_bound, residual: gap }
+    }
+}
+
+/// `y += step (target - y)`.
+pub(super) fn blend(y: &mut [f32], target: &[f32], step: f32) {
+    crate::numeric::for_rows(y, 1, |first, piece| {
+        for (v, &t) in piece.iter_mut().zip(&target[first..]) {
+            *v += step * (t - *v);
+        }
+        0.0
+    });
+}
+
+/// A pixel without neighbours has no curvature of its own; this keeps its steps finite.
+pub(super) fn smallest_curvature(model: &Model) -> f32 {
+    (1e-6 * model.scale() / model.pixels() as f64) as f32 + f32::MIN_POSITIVE
+}

@@ -1,0 +1,215 @@
+//! The family of quadratic energies that the QP and DC methods move in.
+//!
+//! For any c_a, the function
+//!
+//! `E_c(y) = <φ, y> + Σ_ab K_ab y_a' μ y_b + Σ_a c_a (y_a' C y_a - <diag C, y_a>)`
+//!
+//! agrees with the energy on every labelling, because the last sum vanishes there (self pairs are in K; φ is
+//! [`Model::linear`]). Between labellings c decides its shape. With C = -μ for conditionally negative
+//! compatibilities (C = I for Potts, up to a constant):
+//!
+//! * c_a = K_aa gives the plain QP relaxation, which counts no self pairs;
+//! * c_a = Σ_b K_ab gives a convex function, `½ Σ_ab K_ab |y_a - y_b|²` for Potts: the convex QP;
+//! * between them lies a homotopy from convex to tight.
+//!
+//! For other compatibilities C is a diagonal matrix that dominates μ, which is shifted first so that as
+//! little as possible needs dominating.
+
+use crate::model::{Compatibility, Model};
+use crate::numeric;
+
+/// How μ and C enter.
+#[derive(Debug, Clone)]
+enum Form {
+    /// C = -μ.
+    Negative,
+    /// μ is replaced by μ - u 1' - 1 u', and C = diag(m) with m_i the absolute row sums of that.
+    Dominated { u: Vec<f32>, m: Vec<f32> },
+}
+
+/// E_c without its c: that is given row by row.
+#[derive(Debug, Clone)]
+pub(super) struct Quadratic<'m> {
+    model: &'m Model,
+    form: Form,
+    /// Largest eigenvalue of C over directions that sum to zero.
+    curvature: f32,
+}
+
+impl<'m> Quadratic<'m> {
+    /// The tightest form that fits the model's compatibility.
+    pub fn new(model: &'m Model) -> Self {
+        let mu = model.compatibility();
+        if mu.is_conditionally_negative() {
+            let curvature = if mu.is_potts() { 1.0 } else { mu.concavity() as f32 };
+            return Self { model, form: Form::Negative, curvature: curvature.max(f32::MIN_POSITIVE) };
+        }
+        Self::dominated(model)
+    }
+
+    /// The form that is valid for any symmetric compatibility.
+    pub fn dominated(model: &'m Model) -> Self {
+        let (u, m) = dominate(model.compatibility());
+        let curvature = m.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        Self { model, form: Form::Dominated { u, m }, curvature }
+    }
+
+    /// Factor of `c_a` in the curvature: `E_c`'s own quadratic part is at most `c_a · curvature · |y_a|²`.
+    pub fn curvature(&self) -> f32 {
+        self.curvature
+    }
+
+    /// `out = μ (K y)_a + c C y_a`: half the gradient's quadratic part.
+    pub fn product(&self, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) {
+        let mu = self.model.compatibility();
+        match &self.form {
+            Form::Negative if mu.is_potts() => {
+                let sum: f32 = filtered.iter().zip(y).map(|(&k, &v)| k - c * v).sum();
+                for ((o, &k), &v) in out.iter_mut().zip(filtered).zip(y) {
+                    *o = sum - (k - c * v);
+                }
+            }
+            Form::Negative => {
+                let w: Vec<f32> = filtered.iter().zip(y).map(|(&k, &v)| k - c * v).collect();
+                mu.multiply(&w, out);
+            }
+            Form::Dominated { u, m } => {
+                mu.multiply(filtered, out);
+                let sum: f32 = filtered.iter().sum();
+                let shifted: f32 = filtered.iter().zip(u).map(|(&k, &u)| k * u).sum();
+                for (((o, &v), &u), &m) in out.iter_mut().zip(y).zip(u).zip(m) {
+                    *o += c * m * v - u * sum - shifted;
+                }
+            }
+        }
+    }
+
+    /// The linear part at pixel `a`, label `i`: φ, less what C takes away, plus what the shift of μ moved there.
+    pub fn linear(&self, a: usize, i: usize, c: f32) -> f32 {
+        let given = self.model.linear()[a * self.model.labels() + i];
+        match &self.form {
+            Form::Negative => given + c * self.model.compatibility().cost(i, i),
+            Form::Dominated { u, m } => given + 2.0 * self.model.pairwise().row_sums()[a] * u[i] - c * m[i],
+        }
+    }
+
+    /// Writes the gradient row at pixel `a` and returns the pixel's share of E_c.
+    pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+        self.product(filtered, y, c, out);
+        let mut value = 0.0;
+        for (i, (o, &v)) in out.iter_mut().zip(y).enumerate() {
+            let linear = self.linear(a, i, c);
+            value += f64::from(v) * (f64::from(linear) + f64::from(*o));
+            *o = linear + 2.0 * *o;
+        }
+        value
+    }
+
+    /// E_c(y), given K y and c.
+    pub fn value(&self, y: &[f32], filtered: &[f32], c: &[f32]) -> f64 {
+        let labels = self.model.labels();
+        numeric::sum_by_rows(y.len() / labels, labels, |a, row| {
+            let range = a * labels..(a + 1) * labels;
+            self.gradient(a, &filtered[range.clone()], &y[range], c[a], row)
+        })
+    }
+}
+
+/// The shift u (one number for all labels) that leaves the smallest absolute row sums, and these sums.
+fn dominate(mu: &Compatibility) -> (Vec<f32>, Vec<f32>) {
+    let labels = mu.labels();
+    let row_sums = |u: f32| -> Vec<f32> {
+        (0..labels).map(|i| (0..labels).map(|j| (mu.cost(i, j) - 2.0 * u).abs()).sum()).collect()
+    };
+    // The sum of all absolute values is smallest at a median of the entries.
+    let mut entries: Vec<f32> = (0..labels * labels).map(|k| mu.cost(k / labels, k % labels)).collect();
+    entries.sort_by(f32::total_cmp);
+    let u = 0.5 * entries[entries.len() / 2];
+    (vec![u; labels], row_sums(u))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FilterKind, ModelBuilder, Normalization};
+    use crate::{Beliefs, Labeling, energy};
+
+    fn model(mu: Compatibility) -> Model {
+        let labels = mu.labels();
+        let numbers = |n: usize, k: f32| (0..n).map(|i| ((i as f32 + 1.3) * k).sin()).collect::<Vec<_>>();
+        ModelBuilder::points(6, labels)
+            .unary(numbers(6 * labels, 1.7))
+            .features(numbers(12, 2.9), 2, 0.8)
+            .compatibility(mu)
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::None)
+            .build()
+            .unwrap()
+    }
+
+    fn compatibilities() -> Vec<Compatibility> {
+        vec![
+            Compatibility::potts(3),
+            Compatibility::linear(4, Some(2.0)).unwrap(),
+            Compatibility::matrix(3, vec![0.5, 1.0, 2.0, 1.0, 0.0, 0.3, 2.0, 0.3, -0.2]).unwrap(),
+            Compatibility::matrix(2, vec![0.0, -1.0, -1.0, 0.0]).unwrap(),
+        ]
+    }
+
+    fn filtered(model: &Model, y: &[f32]) -> Vec<f32> {
+        let mut out = vec![0.0; y.len()];
+        let forward = crate::filter::Direction::Forward;
+        model.pairwise().apply(forward, y, model.labels(), &mut out, &mut crate::filter::Scratch::new());
+        out
+    }
+
+    #[test]
+    fn every_member_agrees_with_the_energy_on_labellings() {
+        for mu in compatibilities() {
+            let model = model(mu);
+            for form in [Quadratic::new(&model), Quadratic::dominated(&model)] {
+                for c in [0.0, 0.3, 2.5] {
+                    for code in 0..20u16 {
+                        let x = Labeling::new((0..6).map(|a| (code * (a + 3) + a) % model.labels() as u16).collect());
+                        let y = Beliefs::from_labeling(&x, model.labels());
+                        let got = form.value(y.as_slice(), &filtered(&model, y.as_slice()), &[c; 6]);
+                        let want = energy::of_labeling(&model, &x).unwrap().total();
+                        assert!((got - want).abs() < 1e-4, "{got} against {want}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gradient_is_the_derivative_and_row_sums_make_it_convex() {
+        for mu in compatibilities() {
+            let model = model(mu);
+            let labels = model.labels();
+            for form in [Quadratic::new(&model), Quadratic::dominated(&model)] {
+                let c = model.pairwise().row_sums();
+                let y = Beliefs::uniform(6, labels).into_vec();
+                let value = |y: &[f32]| form.value(y, &filtered(&model, y), c);
+                let ky = filtered(&model, &y);
+                let mut row = vec![0.0; labels];
+                for a in 0..6 {
+                    form.gradient(a, &ky[a * labels..][..labels], &y[a * labels..][..labels], c[a], &mut row);
+                    for i in 1..labels {
+                        // Along a direction that stays on the simplex.
+                        let h = 1e-2;
+                        let moved = |h: f32| {
+                            let mut z = y.clone();
+                            z[a * labels] -= h;
+                            z[a * labels + i] += h;
+                            z
+                        };
+                        let (plus, minus) = (value(&moved(h)), value(&moved(-h)));
+                        let slope = (plus - minus) / (2.0 * f64::from(h));
+                        assert!((slope - f64::from(row[i] - row[0])).abs() < 1e-3, "{slope} {row:?}");
+                        assert!(plus + minus >= 2.0 * value(&y) - 1e-5, "convex");
+                    }
+                }
+            }
+        }
+    }
+}
