@@ -9,8 +9,8 @@
 //! One filter call an iteration, and the energy never rises if K is positive semi-definite. A lattice is so
 //! only up to a tiny negative part; a step that raised the energy is taken back and shortened.
 
-use super::quadratic::Quadratic;
 use super::qp::smallest_curvature;
+use super::quadratic::Quadratic;
 use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;

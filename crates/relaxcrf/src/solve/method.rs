@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
+use super::lp::{Lp, LpOptions};
 use super::mean_field::MeanField;
 use super::{Solver, qp};
 use crate::error::{Error, Result};
+use crate::filter::MAX_BINS;
 use crate::model::Model;
 
 /// One method with its options.
@@ -28,6 +30,8 @@ pub enum Method {
     DcNeg,
     /// From the convex QP to the plain one by a schedule.
     Graduated(Schedule),
+    /// The LP relaxation by projected subgradients.
+    Lp(LpOptions),
 }
 
 /// What `relaxcrf methods` prints.
@@ -54,6 +58,11 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "five parallel mean-field updates",
         promise: "equals the common code",
     },
+    MethodInfo {
+        name: "lp",
+        summary: "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
+        promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
+    },
 ];
 
 impl Method {
@@ -67,6 +76,7 @@ impl Method {
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
+            Self::Lp(options) => Box::new(Lp::new(model, *options)?),
         })
     }
 
@@ -79,6 +89,7 @@ impl Method {
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
             Self::Graduated(schedule) => schedule.steps + 100,
+            Self::Lp(_) => 100,
         }
     }
 
@@ -89,6 +100,7 @@ impl Method {
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
             Self::DcNeg | Self::Graduated(_) => 1e-7,
+            Self::Lp(_) => 1e-5,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -106,6 +118,7 @@ impl fmt::Display for Method {
             Self::DcNeg => f.write_str("dc-neg"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
             Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
+            Self::Lp(options) => write!(f, "lp{options}"),
         }
     }
 }
@@ -139,12 +152,19 @@ impl<'a> Options<'a> {
         }
     }
 
+    fn lp(&mut self) -> Result<LpOptions> {
+        let bins = self.number("bins", |n: &usize| (3..=MAX_BINS).contains(n))?;
+        Ok(LpOptions {
+            divide_and_conquer: self.flag("dc"),
+            bins: bins.unwrap_or(LpOptions::default().bins),
+            paper_step: self.flag("paper-step"),
+        })
+    }
+
     fn done(self, method: Method) -> Result<Method> {
         match self.rest.first() {
             None => Ok(method),
-            Some(unknown) => {
-                Err(Error::parse("method", self.text, format!("it has no option `{unknown}`")))
-            }
+            Some(unknown) => Err(Error::parse("method", self.text, format!("it has no option `{unknown}`"))),
         }
     }
 }
@@ -165,12 +185,18 @@ impl FromStr for Method {
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;
                 schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
                 schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
-                schedule.steps = options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
+                schedule.steps =
+                    options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
                 Self::Graduated(schedule)
             }
+            "lp" => Self::Lp(options.lp()?),
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
-                return Err(Error::parse("method", text, format!("known methods: {names}; chain them with +")));
+                return Err(Error::parse(
+                    "method",
+                    text,
+                    format!("known methods: {names}; chain them with +"),
+                ));
             }
         };
         options.done(method)

@@ -4,14 +4,17 @@
 
 mod best;
 mod context;
+mod cuts;
 mod dc_neg;
 mod graduated;
+mod lp;
 mod mean_field;
 mod method;
 mod qp;
 mod quadratic;
 mod settings;
 pub mod simplex;
+mod tangent;
 pub mod trees;
 
 use std::ops::ControlFlow;
@@ -20,6 +23,7 @@ use std::time::Instant;
 pub use self::best::{Best, Bound};
 pub use self::context::{Context, Counts};
 pub use self::graduated::Schedule;
+pub use self::lp::LpOptions;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
 pub use self::settings::{Settings, Status};
 use crate::beliefs::Beliefs;

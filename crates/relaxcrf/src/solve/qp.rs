@@ -160,8 +160,7 @@ impl Solver for FrankWolfe<'_> {
             let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
             out.fill(0.0);
             out[best] = 1.0;
-            let along: f64 =
-                gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
+            let along: f64 = gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
             (value, along - f64::from(gradient[best]))
         });
         self.bound = self.bound.max(value - gap - BOUND_ALLOWANCE * model.scale());

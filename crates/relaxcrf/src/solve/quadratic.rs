@@ -170,7 +170,9 @@ mod tests {
             for form in [Quadratic::new(&model), Quadratic::dominated(&model)] {
                 for c in [0.0, 0.3, 2.5] {
                     for code in 0..20u16 {
-                        let x = Labeling::new((0..6).map(|a| (code * (a + 3) + a) % model.labels() as u16).collect());
+                        let x = Labeling::new(
+                            (0..6).map(|a| (code * (a + 3) + a) % model.labels() as u16).collect(),
+                        );
                         let y = Beliefs::from_labeling(&x, model.labels());
                         let got = form.value(y.as_slice(), &filtered(&model, y.as_slice()), &[c; 6]);
                         let want = energy::of_labeling(&model, &x).unwrap().total();
