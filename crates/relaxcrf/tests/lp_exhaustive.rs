@@ -64,7 +64,7 @@ fn lower_bound(solution: &Solution) -> f64 {
 fn value_equals_that_of_a_general_solver() {
     for (k, compatibility) in kinds().into_iter().enumerate() {
         for (seed, strength) in [(1, 0.05), (2, 0.15), (3, 0.4)] {
-            let model = random_costs(8, compatibility.clone(), seed + 10 * k as u64, strength);
+            let model = random_costs(7, compatibility.clone(), seed + 10 * k as u64, strength);
             let truth = reference_lp(&model, &compatibility.cuts().unwrap());
             let (_, optimum) = exhaustive(&model);
             let solution = run(&model, "lp", &patient(1000));
@@ -85,7 +85,7 @@ fn value_equals_that_of_a_general_solver() {
 fn two_labels_and_labels_on_a_line_are_solved() {
     for seed in 0..8 {
         for compatibility in [Compatibility::potts(2), Compatibility::linear(4, None).unwrap()] {
-            let model = random_costs(8, compatibility, 40 + seed, 0.2);
+            let model = random_costs(7, compatibility, 40 + seed, 0.2);
             let (_, optimum) = exhaustive(&model);
             let solution = run(&model, "lp", &patient(1000));
             let tiny = 1e-3 * model.scale();
