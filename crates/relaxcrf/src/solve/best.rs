@@ -21,8 +21,8 @@ pub struct Best {
     labeling: Labeling,
     energy: Energy,
     bound: Option<Bound>,
-    /// The labelling evaluated last: beliefs often round to the same labels many times in a row.
-    seen: Labeling,
+    /// The labelling evaluated last, and its energy: beliefs often round to the same labels many times.
+    seen: (Labeling, Energy),
 }
 
 /// `(energy - bound) / |energy|`, never negative.
@@ -36,7 +36,7 @@ impl Best {
         let model = context.model();
         let labeling = model.unary_argmin();
         let energy = context.evaluate(&labeling);
-        let mut best = Self { seen: labeling.clone(), labeling, energy, bound: None };
+        let mut best = Self { seen: (labeling.clone(), energy), labeling, energy, bound: None };
         let constants = energy::of_constants(model);
         if let Some((label, &e)) = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
             if e < best.energy.total() {
@@ -47,13 +47,20 @@ impl Best {
         best
     }
 
-    /// Keeps the labelling if its energy is the lowest so far. Costs an evaluation unless it was just seen.
-    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
-        if labeling == self.seen || labeling == self.labeling {
-            return;
+    /// The energy of a labelling. Costs nothing if it is the best so far or was just seen.
+    pub(super) fn evaluate(&mut self, context: &mut Context, labeling: &Labeling) -> Energy {
+        if *labeling == self.labeling {
+            return self.energy;
         }
-        let energy = context.evaluate(&labeling);
-        self.seen.clone_from(&labeling);
+        if *labeling != self.seen.0 {
+            self.seen = (labeling.clone(), context.evaluate(labeling));
+        }
+        self.seen.1
+    }
+
+    /// Keeps the labelling if its energy is the lowest so far.
+    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
+        let energy = self.evaluate(context, &labeling);
         if energy.total() < self.energy.total() {
             (self.labeling, self.energy) = (labeling, energy);
         }

@@ -11,7 +11,7 @@
 use rayon::prelude::*;
 
 use super::simplex::softmax;
-use super::{Context, Solver, Step};
+use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
 use crate::numeric::rows_per_chunk;
@@ -153,7 +153,8 @@ impl Solver for MeanField {
                 return Step { objective: new, lower_bound: None, residual: old - new };
             }
             self.step *= 0.5;
-            if self.step < SMALLEST_STEP || context.out_of_time() {
+            let rounding = new - old <= ROUNDING * model.scale();
+            if rounding || self.step < SMALLEST_STEP || context.out_of_time() {
                 return Step { objective: old, lower_bound: None, residual: 0.0 };
             }
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
 use super::lp::{Lp, LpOptions};
@@ -28,6 +29,8 @@ pub enum Method {
     },
     /// Difference of convex for conditionally negative compatibilities.
     DcNeg,
+    /// Difference of convex for any symmetric compatibility.
+    DcGen,
     /// From the convex QP to the plain one by a schedule.
     Graduated(Schedule),
     /// The LP relaxation by projected subgradients.
@@ -75,6 +78,7 @@ impl Method {
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
+            Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
             Self::Lp(options) => Box::new(Lp::new(model, *options)?),
         })
@@ -88,6 +92,7 @@ impl Method {
             Self::MeanField5 => 5,
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
+            Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
             Self::Lp(_) => 100,
         }
@@ -99,7 +104,7 @@ impl Method {
             Self::Unary => f64::INFINITY,
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
-            Self::DcNeg | Self::Graduated(_) => 1e-7,
+            Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
             Self::Lp(_) => 1e-5,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
@@ -116,6 +121,7 @@ impl fmt::Display for Method {
             Self::Qp { frank_wolfe: false } => f.write_str("qp"),
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
+            Self::DcGen => f.write_str("dc-gen"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
             Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
             Self::Lp(options) => write!(f, "lp{options}"),
@@ -180,6 +186,7 @@ impl FromStr for Method {
             "mf5" => Self::MeanField5,
             "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
             "dc-neg" => Self::DcNeg,
+            "dc-gen" => Self::DcGen,
             "graduated" => {
                 let mut schedule = Schedule::default();
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;

@@ -5,6 +5,7 @@
 mod best;
 mod context;
 mod cuts;
+mod dc_gen;
 mod dc_neg;
 mod graduated;
 mod lp;
@@ -54,6 +55,10 @@ pub struct Step {
     pub residual: f64,
 }
 
+/// A rise of an objective by less than this share of the problem's scale is rounding, not a failed step:
+/// the method has converged as far as `f32` lets it.
+pub(crate) const ROUNDING: f64 = 1e-8;
+
 /// One line of the trace: the state after an iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -82,6 +87,8 @@ pub struct Solution {
     pub labeling: Labeling,
     /// Its energy.
     pub energy: Energy,
+    /// Energy of the last stage's most believed labels: what the method itself arrived at.
+    pub final_energy: Energy,
     /// A number that no labelling's energy can be below, if a method gave one.
     pub lower_bound: Option<Bound>,
     /// The last stage's beliefs.
@@ -186,10 +193,22 @@ pub fn solve(
         }
     }
 
+    let final_energy = best.evaluate(&mut context, &beliefs.argmax());
     let counts = context.counts();
     let (labeling, energy, lower_bound) = best.into_parts();
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Solution { labeling, energy, lower_bound, beliefs, status, iterations, counts, seconds, trace })
+    Ok(Solution {
+        labeling,
+        energy,
+        final_energy,
+        lower_bound,
+        beliefs,
+        status,
+        iterations,
+        counts,
+        seconds,
+        trace,
+    })
 }
 
 fn fitting(model: &Model, beliefs: Beliefs) -> Result<Beliefs> {

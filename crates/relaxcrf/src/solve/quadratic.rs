@@ -59,6 +59,37 @@ impl<'m> Quadratic<'m> {
         self.curvature
     }
 
+    /// A factor f such that the gradient of the convex member (c the row sums) changes by at most `f c_a` per
+    /// unit of y_a, in the sense of a diagonal metric.
+    ///
+    /// Its quadratic part is `c C + μ K`. With C = -μ that is `(c - K)` times C: between 0 and c for a
+    /// positive semi-definite K, and a lattice is one up to a few parts in ten thousand. With a dominating C
+    /// the two parts may add up.
+    pub fn lipschitz(&self) -> f32 {
+        match self.form {
+            Form::Negative => 2.05 * self.curvature,
+            Form::Dominated { .. } => 4.0 * self.curvature,
+        }
+    }
+
+    /// `out += by (2 C y_a - diag C)`: the change of the gradient when c_a grows by `by`.
+    pub fn add_change(&self, y: &[f32], by: f32, out: &mut [f32], work: &mut [f32]) {
+        let mu = self.model.compatibility();
+        match &self.form {
+            Form::Negative => {
+                mu.multiply(y, work);
+                for (i, (o, &w)) in out.iter_mut().zip(work.iter()).enumerate() {
+                    *o += by * (mu.cost(i, i) - 2.0 * w);
+                }
+            }
+            Form::Dominated { m, .. } => {
+                for ((o, &v), &m) in out.iter_mut().zip(y).zip(m) {
+                    *o += by * m * (2.0 * v - 1.0);
+                }
+            }
+        }
+    }
+
     /// `out = μ (K y)_a + c C y_a`: half the gradient's quadratic part.
     pub fn product(&self, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) {
         let mu = self.model.compatibility();

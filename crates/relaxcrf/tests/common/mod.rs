@@ -26,6 +26,11 @@ pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
     solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
+/// Solves with default settings, or says why it cannot.
+pub fn try_run(model: &Model, method: &str) -> relaxcrf::Result<Solution> {
+    solve(model, &method.parse()?, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))
+}
+
 /// The best labelling of a tiny problem, by trying all of them.
 pub fn exhaustive(model: &Model) -> (Labeling, f64) {
     let (n, l) = (model.pixels(), model.labels());

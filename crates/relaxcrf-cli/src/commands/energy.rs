@@ -1,0 +1,47 @@
+//! `relaxcrf energy`.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use relaxcrf::energy;
+use relaxcrf::model::FilterKind;
+
+use super::use_threads;
+use crate::args::EnergyArgs;
+use crate::inputs::{self, Source};
+use crate::progress::Meter;
+use crate::report::{self, EnergyReport, Messages, table};
+
+/// Evaluates one labelling.
+pub fn run(args: &EnergyArgs) -> Result<()> {
+    let messages = Messages::new(args.common.quiet);
+    use_threads(&args.common)?;
+    let meter = Meter::new(args.common.quiet, "building the model");
+    let source =
+        Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels_as_unary.as_ref());
+    let mut model_args = args.model.clone();
+    if args.exact {
+        // The same model as `with_filter(Exact)` gives, without building a filter that is then dropped.
+        model_args.filter = FilterKind::Exact;
+    }
+    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
+    let labeling = inputs::labeling(&args.labels, &args.image, &model)?;
+    let started = Instant::now();
+    let energy = energy::of_labeling(&model, &labeling)?;
+    let report = EnergyReport::new(&model, &labeling, energy, started.elapsed().as_secs_f64());
+    drop(meter);
+
+    if args.common.json {
+        return report::print_json(&report);
+    }
+    let mut shown = table(&["energy", "unary", "pairwise", "operator", "normalization", "labels used"]);
+    shown.add_row([
+        report::number(report.energy),
+        report::number(report.unary_energy),
+        report::number(report.pairwise_energy),
+        report.operator.clone(),
+        report.normalization.clone(),
+        format!("{} of {}", report.labels_used, report.label_count),
+    ]);
+    report::print(&format!("{shown}\n"))
+}
