@@ -203,3 +203,15 @@ fn names_with_options_round_trip() {
         assert!(bad.parse::<Pipeline>().is_err(), "{bad}");
     }
 }
+
+#[test]
+fn thread_count_changes_no_bit() {
+    let model = random_model(3000, 4, 9, 0.05, FilterKind::Lattice);
+    let with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| run(&model, "lp", &patient(12)))
+    };
+    let (one, two) = (with(1), with(2));
+    assert_eq!(one.beliefs, two.beliefs);
+    assert_eq!((lower_bound(&one).to_bits(), one.labeling), (lower_bound(&two).to_bits(), two.labeling));
+}

@@ -179,3 +179,108 @@ pub(super) fn bound(model: &Model, z: &[f32]) -> f64 {
     };
     numeric::sum_by(model.pixels(), rows_per_chunk(labels), smallest) - 3e-7 * model.scale()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
+    use crate::rng::Rng;
+    use crate::solve::Settings;
+    use crate::{Beliefs, energy};
+    use std::time::Instant;
+
+    const POINTS: usize = 40;
+
+    fn kinds() -> Vec<Compatibility> {
+        vec![
+            Compatibility::potts(2),
+            Compatibility::potts(5),
+            Compatibility::per_label(vec![0.5, 0.0, 2.0]).unwrap(),
+            Compatibility::linear(5, None).unwrap(),
+            Compatibility::linear(5, Some(2.5)).unwrap(),
+        ]
+    }
+
+    fn model(costs: &Compatibility, rng: &mut Rng) -> Model {
+        let labels = costs.labels();
+        let mut numbers = |n: usize| (0..n).map(|_| rng.next_f64() as f32).collect::<Vec<_>>();
+        ModelBuilder::points(POINTS, labels)
+            .unary(numbers(POINTS * labels))
+            .features(numbers(POINTS * 2), 2, 0.3)
+            .compatibility(costs.clone())
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::Symmetric)
+            .build()
+            .unwrap()
+    }
+
+    /// Rows of the simplex, some of them corners.
+    fn beliefs(labels: usize, rng: &mut Rng) -> Beliefs {
+        let energies: Vec<f32> = (0..POINTS * labels).map(|_| 9.0 * rng.normal() as f32).collect();
+        let mut y = Beliefs::from_energies(&energies, labels);
+        y.as_mut_slice().chunks_exact_mut(labels).for_each(crate::solve::simplex::project);
+        y
+    }
+
+    #[test]
+    fn subgradients_touch_the_objective_and_stay_below_it() {
+        let mut rng = Rng::new(11);
+        for costs in kinds() {
+            let model = model(&costs, &mut rng);
+            let settings = Settings::default();
+            let mut context = Context::new(&model, &settings, Instant::now());
+            let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
+            let pairwise = |y: &Beliefs| energy::lp(&model, y, OrderedMode::Exact).unwrap().pairwise;
+            let tiny = 1e-5 * model.scale();
+            for mode in [OrderedMode::Exact, OrderedMode::Binned { bins: 4 }] {
+                for allowance in [0.0, 0.05 * model.scale()] {
+                    let y = beliefs(costs.labels(), &mut rng);
+                    let mut z = vec![0.0; y.as_slice().len()];
+                    terms.subgradient(&mut context, y.as_slice(), mode, allowance, &mut z);
+                    let here = numeric::dot(&z, y.as_slice());
+                    assert!(here <= pairwise(&y) + tiny);
+                    if mode == OrderedMode::Exact {
+                        assert!(here >= pairwise(&y) - allowance - tiny, "{here} {}", pairwise(&y));
+                    }
+                    for _ in 0..20 {
+                        let other = beliefs(costs.labels(), &mut rng);
+                        assert!(numeric::dot(&z, other.as_slice()) <= pairwise(&other) + tiny);
+                        let value = numeric::dot(model.unary(), other.as_slice()) + pairwise(&other);
+                        assert!(bound(&model, &z) <= value + tiny, "a bound on beliefs as on labellings");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_that_separate_the_same_are_one() {
+        assert_eq!(
+            simplify(&Compatibility::potts(2).cuts().unwrap()),
+            [Term { members: vec![0], weight: 1.0 }]
+        );
+        assert_eq!(simplify(&Compatibility::potts(5).cuts().unwrap()).len(), 5);
+        // Without truncation, one per place on the line; sums over the shorter side.
+        let line = simplify(&Compatibility::linear(6, None).unwrap().cuts().unwrap());
+        assert_eq!(line.len(), 5);
+        assert!(line.iter().all(|t| t.members.len() <= 3));
+        let free = Cut { inside: vec![true, false], weight: 0.0 };
+        let all = Cut { inside: vec![true, true], weight: 1.0 };
+        assert!(simplify(&[free, all]).is_empty());
+    }
+
+    #[test]
+    fn cuts_that_do_not_vary_cost_nothing() {
+        let mut rng = Rng::new(3);
+        let costs = Compatibility::potts(3);
+        let model = model(&costs, &mut rng);
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
+        let constant = Beliefs::from_labeling(&crate::Labeling::constant(POINTS, 1), 3);
+        let mut z = vec![1.0; POINTS * 3];
+        terms.subgradient(&mut context, constant.as_slice(), OrderedMode::Exact, 0.0, &mut z);
+        assert!(z.iter().all(|&v| v == 0.0));
+        assert_eq!(context.counts().ordered, 0);
+    }
+}

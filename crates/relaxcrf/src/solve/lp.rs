@@ -269,7 +269,7 @@ impl Solver for Lp {
         let draw = |k: usize| {
             let seed = Rng::stream(settings.seed, k as u64).next_u64();
             // Intervals cut large jumps of truncated costs where thresholds would not: half of each.
-            if self.on_a_line && k % 2 == 0 {
+            if self.on_a_line && k.is_multiple_of(2) {
                 round::interval(beliefs, seed)
             } else {
                 round::kleinberg_tardos(beliefs, seed)

@@ -8,7 +8,8 @@ use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
 use super::lp::{Lp, LpOptions};
 use super::mean_field::MeanField;
-use super::{Solver, qp};
+use super::tree_lp::TreeOptions;
+use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
 use crate::filter::MAX_BINS;
 use crate::model::Model;
@@ -35,6 +36,8 @@ pub enum Method {
     Graduated(Schedule),
     /// The LP relaxation by projected subgradients.
     Lp(LpOptions),
+    /// The LP over trees of labels.
+    TreeLp(TreeOptions),
 }
 
 /// What `relaxcrf methods` prints.
@@ -66,6 +69,11 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
         promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
     },
+    MethodInfo {
+        name: "tree-lp",
+        summary: "LP over sampled trees of labels, for any label costs of 0 or more (options: trees=N and those of lp)",
+        promise: "energy never rises; where no tree is needed, the same as lp",
+    },
 ];
 
 impl Method {
@@ -81,6 +89,7 @@ impl Method {
             Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
             Self::Lp(options) => Box::new(Lp::new(model, *options)?),
+            Self::TreeLp(options) => tree_lp::solver(model, *options)?,
         })
     }
 
@@ -94,7 +103,7 @@ impl Method {
             Self::DcNeg => 100,
             Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
-            Self::Lp(_) => 100,
+            Self::Lp(_) | Self::TreeLp(_) => 100,
         }
     }
 
@@ -105,7 +114,7 @@ impl Method {
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
             Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
-            Self::Lp(_) => 1e-5,
+            Self::Lp(_) | Self::TreeLp(_) => 1e-5,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -125,6 +134,7 @@ impl fmt::Display for Method {
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
             Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
             Self::Lp(options) => write!(f, "lp{options}"),
+            Self::TreeLp(options) => write!(f, "tree-lp{options}"),
         }
     }
 }
@@ -197,6 +207,13 @@ impl FromStr for Method {
                 Self::Graduated(schedule)
             }
             "lp" => Self::Lp(options.lp()?),
+            "tree-lp" => {
+                let trees = options.number("trees", |n: &usize| (1..=1000).contains(n))?;
+                Self::TreeLp(TreeOptions {
+                    trees: trees.unwrap_or(TreeOptions::default().trees),
+                    lp: options.lp()?,
+                })
+            }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
                 return Err(Error::parse(

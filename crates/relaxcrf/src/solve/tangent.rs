@@ -34,7 +34,7 @@ pub(super) fn feasible(g: &mut [f32], y: &[f32]) {
             }
         }
         let next = sum / number as f64;
-        if !(next < level) {
+        if next >= level || next.is_nan() {
             break;
         }
         level = next;

@@ -56,6 +56,38 @@ impl LabelTree {
         Self::tightest(labels, &|i, j| costs.cost(i, j), levels)
     }
 
+    /// The tree of nested neighbourhoods: two labels part at the smallest r at which no chain of labels leads
+    /// from one to the other in steps of cost r or less. If any tree with equal depths gives the costs, this
+    /// is it.
+    pub fn nested(costs: &Compatibility) -> Self {
+        let labels = costs.labels();
+        let mut pairs: Vec<(f32, usize, usize)> = (0..labels)
+            .flat_map(|i| (0..i).map(move |j| (i, j)))
+            .map(|(i, j)| (costs.cost(i, j), i, j))
+            .collect();
+        pairs.sort_by(|p, q| p.0.total_cmp(&q.0));
+        let mut group: Vec<usize> = (0..labels).collect();
+        let mut members: Vec<Vec<usize>> = (0..labels).map(|i| vec![i]).collect();
+        let mut levels = Vec::new();
+        let mut reached = None;
+        for (cost, i, j) in pairs {
+            if group[i] == group[j] {
+                continue;
+            }
+            // All steps of one cost belong to one level.
+            if reached.is_some_and(|r| r < cost) {
+                levels.push(members.iter().filter(|m| !m.is_empty()).cloned().collect());
+            }
+            reached = Some(cost);
+            let (from, to) = (group[j], group[i]);
+            let moved = std::mem::take(&mut members[from]);
+            moved.iter().for_each(|&k| group[k] = to);
+            members[to].extend(moved);
+        }
+        levels.reverse();
+        Self::tightest(labels, &|i, j| costs.cost(i, j), levels)
+    }
+
     /// The tree of a hierarchy, coarse levels first, with the shortest edges that keep every distance at or
     /// above the cost. Each level refines the one before; single labels need no level of their own.
     pub(crate) fn tightest(
@@ -217,6 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn nested_neighbourhoods_find_trees() {
+        let seen = |entries: &[f32]| {
+            let costs = Compatibility::matrix(4, entries.to_vec()).unwrap();
+            LabelTree::nested(&costs).equals(&costs)
+        };
+        assert!(seen(&[0., 1., 4., 4., 1., 0., 4., 4., 4., 4., 0., 2., 4., 4., 2., 0.]), "((0 1) (2 3))");
+        assert!(seen(&[0., 1., 1., 1., 1., 0., 1., 1., 1., 1., 0., 1., 1., 1., 1., 0.]), "a star");
+        assert!(!seen(&[0., 1., 2., 3., 1., 0., 1., 2., 2., 1., 0., 1., 3., 2., 1., 0.]), "a line");
+    }
+
+    #[test]
     fn nothing_to_tell_apart_gives_no_cuts() {
         for labels in [1, 3] {
             let free = Compatibility::matrix(labels, vec![0.0; labels * labels]).unwrap();
@@ -255,10 +298,9 @@ mod tests {
                 }
             }
             let costs = Compatibility::matrix(8, m).unwrap();
-            let tree = LabelTree::sample(&costs, &mut Rng::new(seed));
-            let cuts = tree.cuts();
-            for i in 0..8 {
-                for j in 0..8 {
+            for tree in [LabelTree::sample(&costs, &mut Rng::new(seed)), LabelTree::nested(&costs)] {
+                let cuts = tree.cuts();
+                for (i, j) in (0..64).map(|k| (k / 8, k % 8)) {
                     let d = tree.distance(i, j);
                     prop_assert!(d >= costs.cost(i, j), "{i} {j}: {d}");
                     let sum: f64 = cuts
