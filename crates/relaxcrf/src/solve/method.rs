@@ -6,9 +6,12 @@ use std::str::FromStr;
 use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
+use super::lp::{Lp, LpOptions};
 use super::mean_field::MeanField;
-use super::{Solver, qp};
+use super::tree_lp::TreeOptions;
+use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
+use crate::filter::MAX_BINS;
 use crate::model::Model;
 
 /// One method with its options.
@@ -31,6 +34,10 @@ pub enum Method {
     DcGen,
     /// From the convex QP to the plain one by a schedule.
     Graduated(Schedule),
+    /// The LP relaxation by projected subgradients.
+    Lp(LpOptions),
+    /// The LP over trees of labels.
+    TreeLp(TreeOptions),
 }
 
 /// What `relaxcrf methods` prints.
@@ -77,6 +84,16 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "from the convex QP to the plain one by a schedule, finished by dc-neg",
         promise: "",
     },
+    MethodInfo {
+        name: "lp",
+        summary: "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
+        promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
+    },
+    MethodInfo {
+        name: "tree-lp",
+        summary: "LP over sampled trees of labels, for any label costs of 0 or more (options: trees=N and those of lp)",
+        promise: "energy never rises; where no tree is needed, the same as lp",
+    },
 ];
 
 impl Method {
@@ -91,6 +108,8 @@ impl Method {
             Self::DcNeg => Box::new(DcNeg::new(model)?),
             Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
+            Self::Lp(options) => Box::new(Lp::new(model, *options)?),
+            Self::TreeLp(options) => tree_lp::solver(model, *options)?,
         })
     }
 
@@ -104,6 +123,7 @@ impl Method {
             Self::DcNeg => 100,
             Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
+            Self::Lp(_) | Self::TreeLp(_) => 100,
         }
     }
 
@@ -114,6 +134,7 @@ impl Method {
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
             Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
+            Self::Lp(_) | Self::TreeLp(_) => 1e-5,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -134,6 +155,8 @@ impl fmt::Display for Method {
             Self::Graduated(s) => {
                 write!(f, "graduated:from={},turn={},to={},steps={}", s.from, s.turn, s.to, s.steps)
             }
+            Self::Lp(options) => write!(f, "lp{options}"),
+            Self::TreeLp(options) => write!(f, "tree-lp{options}"),
         }
     }
 }
@@ -167,6 +190,15 @@ impl<'a> Options<'a> {
         }
     }
 
+    fn lp(&mut self) -> Result<LpOptions> {
+        let bins = self.number("bins", |n: &usize| (3..=MAX_BINS).contains(n))?;
+        Ok(LpOptions {
+            divide_and_conquer: self.flag("dc"),
+            bins: bins.unwrap_or(LpOptions::default().bins),
+            paper_step: self.flag("paper-step"),
+        })
+    }
+
     fn done(self, method: Method) -> Result<Method> {
         match self.rest.first() {
             None => Ok(method),
@@ -196,6 +228,14 @@ impl FromStr for Method {
                 schedule.steps =
                     options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
                 Self::Graduated(schedule)
+            }
+            "lp" => Self::Lp(options.lp()?),
+            "tree-lp" => {
+                let trees = options.number("trees", |n: &usize| (1..=1000).contains(n))?;
+                Self::TreeLp(TreeOptions {
+                    trees: trees.unwrap_or(TreeOptions::default().trees),
+                    lp: options.lp()?,
+                })
             }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");

@@ -4,15 +4,21 @@
 
 mod best;
 mod context;
+mod cuts;
 mod dc_gen;
 mod dc_neg;
+mod fuse;
 mod graduated;
+mod lp;
 mod mean_field;
 mod method;
 mod qp;
 mod quadratic;
 mod settings;
 pub mod simplex;
+mod tangent;
+mod tree_lp;
+pub mod trees;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -20,8 +26,10 @@ use std::time::Instant;
 pub use self::best::{Best, Bound};
 pub use self::context::{Context, Counts};
 pub use self::graduated::Schedule;
+pub use self::lp::LpOptions;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
 pub use self::settings::{Settings, Status};
+pub use self::tree_lp::TreeOptions;
 use crate::beliefs::Beliefs;
 use crate::energy::Energy;
 use crate::error::{Error, Result};

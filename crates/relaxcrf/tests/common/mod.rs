@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use relaxcrf::model::{FilterKind, Normalization};
+use relaxcrf::filter::{Direction, Scratch};
+use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Solution, solve};
 use relaxcrf::{Labeling, Model, ModelBuilder, energy};
 
@@ -140,4 +141,28 @@ pub fn stereo_pair(folder: &Path, disparities: usize, filter: FilterKind) -> Mod
         .filter(filter)
         .build()
         .unwrap()
+}
+
+/// A random problem on `n` points in the plane with the exact filter and any compatibility.
+pub fn random_costs(n: usize, compatibility: Compatibility, seed: u64, strength: f32) -> Model {
+    let mut r = Numbers(seed);
+    let places: Vec<f32> = (0..n * 2).map(|_| r.next() * 3.0).collect();
+    let unary = (0..n * compatibility.labels()).map(|_| r.next()).collect();
+    ModelBuilder::points(n, compatibility.labels())
+        .unary(unary)
+        .features(places, 2, strength)
+        .compatibility(compatibility)
+        .filter(FilterKind::Exact)
+        .normalization(Normalization::None)
+        .build()
+        .unwrap()
+}
+
+/// The operator as a matrix, row-major.
+pub fn operator(model: &Model) -> Vec<f32> {
+    let n = model.pixels();
+    let unit: Vec<f32> = (0..n * n).map(|k| f32::from(u8::from(k / n == k % n))).collect();
+    let mut out = vec![0.0; n * n];
+    model.pairwise().apply(Direction::Forward, &unit, n, &mut out, &mut Scratch::new());
+    out
 }
