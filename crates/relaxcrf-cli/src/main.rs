@@ -1,2 +1,25 @@
-//! The program `relaxcrf`.
-fn main() {}
+//! The program `relaxcrf`: a dense CRF from files to files.
+//!
+//! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed,
+//! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
+
+mod args;
+mod commands;
+mod failure;
+mod inputs;
+mod methods;
+mod outputs;
+mod progress;
+mod report;
+mod specs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    failure::guard(|| match args::Cli::try_parse() {
+        Ok(cli) => failure::exit_code(commands::run(cli.command)),
+        Err(usage) => failure::explain_usage(&usage),
+    })
+}

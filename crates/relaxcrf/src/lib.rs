@@ -49,6 +49,7 @@ pub mod labeling;
 pub mod model;
 pub mod numeric;
 pub mod rng;
+pub mod round;
 pub mod solve;
 pub mod stereo;
 pub mod synth;

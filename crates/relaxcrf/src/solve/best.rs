@@ -21,8 +21,8 @@ pub struct Best {
     labeling: Labeling,
     energy: Energy,
     bound: Option<Bound>,
-    /// The labelling evaluated last: beliefs often round to the same labels many times in a row.
-    seen: Labeling,
+    /// The labelling evaluated last, and its energy: beliefs often round to the same labels many times.
+    seen: (Labeling, Energy),
 }
 
 /// `(energy - bound) / |energy|`, never negative.
@@ -31,29 +31,40 @@ pub(super) fn relative_gap(energy: f64, bound: f64) -> f64 {
 }
 
 impl Best {
-    /// The better of the unary argmin, the constant labellings and the rounded start.
+    /// The unary argmin.
+    pub(super) fn unary(context: &mut Context) -> Self {
+        let labeling = context.model().unary_argmin();
+        let energy = context.evaluate(&labeling);
+        Self { seen: (labeling.clone(), energy), labeling, energy, bound: None }
+    }
+
+    /// The best of the unary argmin, the constant labellings and the rounded start.
     pub(super) fn new(context: &mut Context, start: &Beliefs) -> Self {
         let model = context.model();
-        let labeling = model.unary_argmin();
-        let energy = context.evaluate(&labeling);
-        let mut best = Self { seen: labeling.clone(), labeling, energy, bound: None };
+        let mut best = Self::unary(context);
         let constants = energy::of_constants(model);
-        if let Some((label, &e)) = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
-            if e < best.energy.total() {
-                best.offer(context, Labeling::constant(model.pixels(), label as u16));
-            }
+        let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        if let Some((label, _)) = lowest.filter(|(_, e)| **e < best.energy.total()) {
+            best.offer(context, Labeling::constant(model.pixels(), label as u16));
         }
         best.offer(context, start.argmax());
         best
     }
 
-    /// Keeps the labelling if its energy is the lowest so far. Costs an evaluation unless it was just seen.
-    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
-        if labeling == self.seen || labeling == self.labeling {
-            return;
+    /// The energy of a labelling. Costs nothing if it is the best so far or was just seen.
+    pub(super) fn evaluate(&mut self, context: &mut Context, labeling: &Labeling) -> Energy {
+        if *labeling == self.labeling {
+            return self.energy;
         }
-        let energy = context.evaluate(&labeling);
-        self.seen.clone_from(&labeling);
+        if *labeling != self.seen.0 {
+            self.seen = (labeling.clone(), context.evaluate(labeling));
+        }
+        self.seen.1
+    }
+
+    /// Keeps the labelling if its energy is the lowest so far.
+    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
+        let energy = self.evaluate(context, &labeling);
         if energy.total() < self.energy.total() {
             (self.labeling, self.energy) = (labeling, energy);
         }

@@ -9,10 +9,10 @@
 //! One filter call an iteration, and the energy never rises if K is positive semi-definite. A lattice is so
 //! only up to a tiny negative part; a step that raised the energy is taken back and shortened.
 
-use super::quadratic::Quadratic;
 use super::qp::smallest_curvature;
+use super::quadratic::Quadratic;
 use super::simplex::project;
-use super::{Context, Solver, Step};
+use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -60,13 +60,22 @@ impl<'m> DcNeg<'m> {
     }
 }
 
+/// Where a step is taken from: beliefs y and K y, possibly moved on along the last change.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub y: &'a [f32],
+    pub filtered: &'a [f32],
+    /// Earlier beliefs and K of them; `share` of the way from there to here is added once more.
+    pub earlier: Option<(&'a [f32], &'a [f32])>,
+    pub share: f32,
+}
+
 /// Writes `Proj(y - ∇E_c(y) / (2 κ f c))` for every pixel into `next`: the exact minimiser of the convex part
 /// plus the linearised concave part when f is one and the compatibility is Potts.
 pub(super) fn projected_step(
     quadratic: &Quadratic,
     model: &Model,
-    y: &[f32],
-    filtered: &[f32],
+    origin: Origin,
     c: impl Fn(usize) -> f32 + Sync,
     caution: f32,
     next: &mut [f32],
@@ -75,11 +84,21 @@ pub(super) fn projected_step(
     let floor = smallest_curvature(model);
     for_row_pairs(next, labels, |a, out, work| {
         let range = a * labels..(a + 1) * labels;
-        let gradient = &mut work[..labels];
+        let (y, rest) = work.split_at_mut(labels);
+        let (filtered, rest) = rest.split_at_mut(labels);
+        let gradient = &mut rest[..labels];
+        y.copy_from_slice(&origin.y[range.clone()]);
+        filtered.copy_from_slice(&origin.filtered[range.clone()]);
+        if let Some((y0, filtered0)) = origin.earlier {
+            for i in 0..labels {
+                y[i] += origin.share * (y[i] - y0[range.start + i]);
+                filtered[i] += origin.share * (filtered[i] - filtered0[range.start + i]);
+            }
+        }
         let c = c(a);
-        quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c, gradient);
+        quadratic.gradient(a, filtered, y, c, gradient);
         let step = 1.0 / (2.0 * c * quadratic.curvature() * caution).max(floor);
-        for ((o, &v), &g) in out.iter_mut().zip(&y[range]).zip(gradient.iter()) {
+        for ((o, &v), &g) in out.iter_mut().zip(y.iter()).zip(gradient.iter()) {
             *o = v - step * g;
         }
         project(out);
@@ -99,8 +118,9 @@ impl Solver for DcNeg<'_> {
             self.energy = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
         }
         for _ in 0..MOST_RETRIES {
-            let (y, k) = (beliefs.as_slice(), &self.filtered);
-            projected_step(&self.quadratic, model, y, k, |a| c[a], self.caution, &mut self.next);
+            let origin =
+                Origin { y: beliefs.as_slice(), filtered: &self.filtered, earlier: None, share: 0.0 };
+            projected_step(&self.quadratic, model, origin, |a| c[a], self.caution, &mut self.next);
             context.filter(&self.next, &mut self.next_filtered);
             let energy = self.quadratic.value(&self.next, &self.next_filtered, c);
             if energy <= self.energy {
@@ -111,7 +131,7 @@ impl Solver for DcNeg<'_> {
                 return Step { objective: energy, lower_bound: None, residual: gained };
             }
             self.caution *= 1.5;
-            if context.out_of_time() {
+            if energy - self.energy <= ROUNDING * model.scale() || context.out_of_time() {
                 break;
             }
         }

@@ -1,40 +1,68 @@
 //! From the convex end to the tight end of the family `E_c`, one filter call a step.
 //!
-//! Each step is the difference-of-convex step of the current member (see `dc_neg.rs`), while c falls
-//! geometrically from the row sums, where the problem is convex, to a share of them; `dc-neg` finishes.
-//! Most is decided near the convex end: where labels compete there, they settle by consensus of the
-//! neighbourhood instead of by the noise of single pixels.
+//! Each step is the difference-of-convex step of the current member (see `dc_neg.rs`), taken from a point
+//! moved on by momentum, while c falls from the typical row sum, where the problem is convex, to a small share
+//! of it; `dc-neg` finishes. What matters happens near the convex end: where labels compete there, they
+//! settle by consensus of the neighbourhood instead of by the noise of single pixels. So the schedule spends
+//! most of its steps there and walks the rest of the way fast.
 
-use super::dc_neg::{DcNeg, projected_step, require_negative};
+use super::dc_neg::{DcNeg, Origin, projected_step, require_negative};
 use super::quadratic::Quadratic;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::model::Model;
+use crate::numeric;
 
-/// How c falls.
+/// How c falls: slowly from `from` to `turn`, then fast to `to`, geometrically in both parts.
+///
+/// c is one number for all pixels: following each pixel's own row sum was measurably worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
-    /// First c, as a share of the row sums.
+    /// First c, as a share of the median row sum.
     pub from: f32,
-    /// Last c, as a share of the row sums.
+    /// c where the fall becomes fast, as a share of the median row sum.
+    pub turn: f32,
+    /// Last c, as a share of the median row sum.
     pub to: f32,
-    /// Steps in between.
+    /// Steps in all.
     pub steps: usize,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
-        Self { from: 1.0, to: 0.33, steps: 80 }
+        Self { from: 1.0, turn: 0.9, to: 0.02, steps: 80 }
     }
 }
+
+impl Schedule {
+    /// Share of the steps that go into the slow part.
+    const SLOW: f32 = 0.6;
+
+    /// c at the given step, as a share of the median row sum.
+    fn share(&self, step: usize) -> f32 {
+        let fall = |from: f32, to: f32, progress: f32| from * (to / from).powf(progress);
+        let slow = (Self::SLOW * self.steps as f32) as usize;
+        if step < slow {
+            fall(self.from, self.turn, step as f32 / slow as f32)
+        } else {
+            fall(self.turn, self.to, (step - slow) as f32 / ((self.steps - slow).max(2) - 1) as f32)
+        }
+    }
+}
+
+/// Share of the last change that is added once more, once the run is under way.
+const MOMENTUM: f32 = 0.85;
 
 /// The method `graduated`.
 pub(super) struct Graduated<'m> {
     quadratic: Quadratic<'m>,
     schedule: Schedule,
+    median_row_sum: f32,
     taken: usize,
     filtered: Vec<f32>,
+    earlier: Vec<f32>,
+    earlier_filtered: Vec<f32>,
     next: Vec<f32>,
     finish: DcNeg<'m>,
 }
@@ -45,8 +73,11 @@ impl<'m> Graduated<'m> {
         Ok(Self {
             quadratic: Quadratic::new(model),
             schedule,
+            median_row_sum: numeric::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
             filtered: Vec::new(),
+            earlier: Vec::new(),
+            earlier_filtered: Vec::new(),
             next: Vec::new(),
             finish: DcNeg::new(model)?,
         })
@@ -60,20 +91,50 @@ impl Solver for Graduated<'_> {
         }
         let model = context.model();
         if self.filtered.is_empty() {
-            self.filtered = vec![0.0; beliefs.as_slice().len()];
-            self.next = self.filtered.clone();
+            let zeros = vec![0.0; beliefs.as_slice().len()];
+            (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
+            self.earlier = zeros;
         }
-        let Schedule { from, to, steps } = self.schedule;
-        let progress = self.taken as f32 / (steps.max(2) - 1) as f32;
-        let share = from * (to / from).powf(progress);
-        let (sums, diagonal) = (model.pairwise().row_sums(), model.pairwise().diagonal());
-        let c = |a: usize| (share * sums[a]).max(diagonal[a]);
-
         context.filter(beliefs.as_slice(), &mut self.filtered);
+        let diagonal = model.pairwise().diagonal();
         let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, diagonal);
-        projected_step(&self.quadratic, model, beliefs.as_slice(), &self.filtered, c, 1.0, &mut self.next);
+
+        let c = self.schedule.share(self.taken) * self.median_row_sum;
+        let started = self.taken > 0;
+        let origin = Origin {
+            y: beliefs.as_slice(),
+            filtered: &self.filtered,
+            earlier: started.then_some((&self.earlier[..], &self.earlier_filtered[..])),
+            share: MOMENTUM.min(self.taken as f32 / (self.taken + 3) as f32),
+        };
+        projected_step(&self.quadratic, model, origin, |a| c.max(diagonal[a]), 1.0, &mut self.next);
         beliefs.swap(&mut self.next);
+        std::mem::swap(&mut self.earlier, &mut self.next);
+        std::mem::swap(&mut self.earlier_filtered, &mut self.filtered);
         self.taken += 1;
+        if self.taken == self.schedule.steps {
+            // The finish has buffers of its own.
+            (self.filtered, self.earlier, self.earlier_filtered, self.next) = Default::default();
+        }
         Step { objective, lower_bound: None, residual: f64::INFINITY }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c_falls_from_first_to_last_without_a_jump() {
+        for steps in [1, 2, 3, 10, 80] {
+            let schedule = Schedule { steps, ..Schedule::default() };
+            let shares: Vec<f32> = (0..steps).map(|k| schedule.share(k)).collect();
+            assert!(shares.windows(2).all(|s| s[1] <= s[0]), "{shares:?}");
+            assert!(shares.iter().all(|s| (schedule.to * 0.999..=schedule.from).contains(s)), "{shares:?}");
+            if steps >= 10 {
+                assert_eq!(shares[0], schedule.from);
+                assert!((shares[steps - 1] - schedule.to).abs() < 1e-3);
+            }
+        }
     }
 }

@@ -3,11 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
 use super::graduated::{Graduated, Schedule};
+use super::lp::{Lp, LpOptions};
 use super::mean_field::MeanField;
-use super::{Solver, qp};
+use super::tree_lp::TreeOptions;
+use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
+use crate::filter::MAX_BINS;
 use crate::model::Model;
 
 /// One method with its options.
@@ -26,8 +30,14 @@ pub enum Method {
     },
     /// Difference of convex for conditionally negative compatibilities.
     DcNeg,
+    /// Difference of convex for any symmetric compatibility.
+    DcGen,
     /// From the convex QP to the plain one by a schedule.
     Graduated(Schedule),
+    /// The LP relaxation by projected subgradients.
+    Lp(LpOptions),
+    /// The LP over trees of labels.
+    TreeLp(TreeOptions),
 }
 
 /// What `relaxcrf methods` prints.
@@ -54,6 +64,36 @@ pub const METHODS: &[MethodInfo] = &[
         summary: "five parallel mean-field updates",
         promise: "equals the common code",
     },
+    MethodInfo {
+        name: "qp",
+        summary: "convex QP relaxation, accelerated projected gradient (qp:fw: Frank-Wolfe)",
+        promise: "certified lower bound",
+    },
+    MethodInfo {
+        name: "dc-gen",
+        summary: "difference of convex for any symmetric compatibility",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "dc-neg",
+        summary: "difference of convex for Potts and other conditionally negative compatibilities",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "graduated",
+        summary: "from the convex QP to the plain one by a schedule, finished by dc-neg",
+        promise: "",
+    },
+    MethodInfo {
+        name: "lp",
+        summary: "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
+        promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
+    },
+    MethodInfo {
+        name: "tree-lp",
+        summary: "LP over sampled trees of labels, for any label costs of 0 or more (options: trees=N and those of lp)",
+        promise: "energy never rises; where no tree is needed, the same as lp",
+    },
 ];
 
 impl Method {
@@ -66,7 +106,10 @@ impl Method {
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
+            Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
+            Self::Lp(options) => Box::new(Lp::new(model, *options)?),
+            Self::TreeLp(options) => tree_lp::solver(model, *options)?,
         })
     }
 
@@ -78,7 +121,9 @@ impl Method {
             Self::MeanField5 => 5,
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
+            Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
+            Self::Lp(_) | Self::TreeLp(_) => 100,
         }
     }
 
@@ -88,7 +133,8 @@ impl Method {
             Self::Unary => f64::INFINITY,
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
-            Self::DcNeg | Self::Graduated(_) => 1e-7,
+            Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
+            Self::Lp(_) | Self::TreeLp(_) => 1e-5,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -104,8 +150,13 @@ impl fmt::Display for Method {
             Self::Qp { frank_wolfe: false } => f.write_str("qp"),
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
+            Self::DcGen => f.write_str("dc-gen"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
-            Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
+            Self::Graduated(s) => {
+                write!(f, "graduated:from={},turn={},to={},steps={}", s.from, s.turn, s.to, s.steps)
+            }
+            Self::Lp(options) => write!(f, "lp{options}"),
+            Self::TreeLp(options) => write!(f, "tree-lp{options}"),
         }
     }
 }
@@ -139,12 +190,19 @@ impl<'a> Options<'a> {
         }
     }
 
+    fn lp(&mut self) -> Result<LpOptions> {
+        let bins = self.number("bins", |n: &usize| (3..=MAX_BINS).contains(n))?;
+        Ok(LpOptions {
+            divide_and_conquer: self.flag("dc"),
+            bins: bins.unwrap_or(LpOptions::default().bins),
+            paper_step: self.flag("paper-step"),
+        })
+    }
+
     fn done(self, method: Method) -> Result<Method> {
         match self.rest.first() {
             None => Ok(method),
-            Some(unknown) => {
-                Err(Error::parse("method", self.text, format!("it has no option `{unknown}`")))
-            }
+            Some(unknown) => Err(Error::parse("method", self.text, format!("it has no option `{unknown}`"))),
         }
     }
 }
@@ -160,17 +218,32 @@ impl FromStr for Method {
             "mf5" => Self::MeanField5,
             "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
             "dc-neg" => Self::DcNeg,
+            "dc-gen" => Self::DcGen,
             "graduated" => {
                 let mut schedule = Schedule::default();
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;
                 schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
+                schedule.turn = options.number("turn", share)?.unwrap_or(schedule.turn);
                 schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
-                schedule.steps = options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
+                schedule.steps =
+                    options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
                 Self::Graduated(schedule)
+            }
+            "lp" => Self::Lp(options.lp()?),
+            "tree-lp" => {
+                let trees = options.number("trees", |n: &usize| (1..=1000).contains(n))?;
+                Self::TreeLp(TreeOptions {
+                    trees: trees.unwrap_or(TreeOptions::default().trees),
+                    lp: options.lp()?,
+                })
             }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
-                return Err(Error::parse("method", text, format!("known methods: {names}; chain them with +")));
+                return Err(Error::parse(
+                    "method",
+                    text,
+                    format!("known methods: {names}; chain them with +"),
+                ));
             }
         };
         options.done(method)
@@ -184,6 +257,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
+    pub(super) fn is_unary(&self) -> bool {
+        self.stages == [Method::Unary]
+    }
+
     /// The stages in order.
     pub fn stages(&self) -> &[Method] {
         &self.stages

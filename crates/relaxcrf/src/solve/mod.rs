@@ -4,14 +4,21 @@
 
 mod best;
 mod context;
+mod cuts;
+mod dc_gen;
 mod dc_neg;
+mod fuse;
 mod graduated;
+mod lp;
 mod mean_field;
 mod method;
 mod qp;
 mod quadratic;
 mod settings;
 pub mod simplex;
+mod tangent;
+mod tree_lp;
+pub mod trees;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -19,8 +26,10 @@ use std::time::Instant;
 pub use self::best::{Best, Bound};
 pub use self::context::{Context, Counts};
 pub use self::graduated::Schedule;
+pub use self::lp::LpOptions;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
 pub use self::settings::{Settings, Status};
+pub use self::tree_lp::TreeOptions;
 use crate::beliefs::Beliefs;
 use crate::energy::Energy;
 use crate::error::{Error, Result};
@@ -49,6 +58,10 @@ pub struct Step {
     pub residual: f64,
 }
 
+/// A rise of an objective by less than this share of the problem's scale is rounding, not a failed step:
+/// the method has converged as far as `f32` lets it.
+pub(crate) const ROUNDING: f64 = 1e-8;
+
 /// One line of the trace: the state after an iteration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -73,10 +86,13 @@ pub struct Progress {
 /// What a run returns.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// The best labelling seen: never worse than the unary argmin or any constant labelling.
+    /// The best labelling seen: never worse than the unary argmin or any constant labelling. (The method
+    /// `unary` alone answers with the unary argmin.)
     pub labeling: Labeling,
     /// Its energy.
     pub energy: Energy,
+    /// Energy of the last stage's most believed labels: what the method itself arrived at.
+    pub final_energy: Energy,
     /// A number that no labelling's energy can be below, if a method gave one.
     pub lower_bound: Option<Bound>,
     /// The last stage's beliefs.
@@ -124,7 +140,8 @@ pub fn solve(
         .collect::<Result<Vec<_>>>()?;
 
     let mut context = Context::new(model, settings, started);
-    let mut best = Best::new(&mut context, &beliefs);
+    let mut best =
+        if pipeline.is_unary() { Best::unary(&mut context) } else { Best::new(&mut context, &beliefs) };
     let mut trace = Vec::new();
     let mut iterations = 0;
     let mut status = Status::Converged;
@@ -181,10 +198,22 @@ pub fn solve(
         }
     }
 
+    let final_energy = best.evaluate(&mut context, &beliefs.argmax());
     let counts = context.counts();
     let (labeling, energy, lower_bound) = best.into_parts();
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Solution { labeling, energy, lower_bound, beliefs, status, iterations, counts, seconds, trace })
+    Ok(Solution {
+        labeling,
+        energy,
+        final_energy,
+        lower_bound,
+        beliefs,
+        status,
+        iterations,
+        counts,
+        seconds,
+        trace,
+    })
 }
 
 fn fitting(model: &Model, beliefs: Beliefs) -> Result<Beliefs> {

@@ -77,14 +77,15 @@ impl Solver for Accelerated<'_> {
             let range = a * labels..(a + 1) * labels;
             let (y, y0) = (&y[range.clone()], &y0[range.clone()]);
             let (v, rest) = work.split_at_mut(labels);
-            let (kv, gradient) = rest.split_at_mut(labels);
+            let (kv, rest) = rest.split_at_mut(labels);
+            let gradient = &mut rest[..labels];
             for i in 0..labels {
                 let at = range.start + i;
                 v[i] = y[i] + beta * (y[i] - y0[i]);
                 kv[i] = k[at] + beta * (k[at] - k0[at]);
             }
             let value = quadratic.gradient(a, kv, v, c[a], gradient);
-            let step = 1.0 / (4.0 * c[a] * quadratic.curvature()).max(floor);
+            let step = 1.0 / (c[a] * quadratic.lipschitz()).max(floor);
             let (mut lowest, mut along) = (f32::INFINITY, 0.0);
             for i in 0..labels {
                 lowest = lowest.min(gradient[i]);
@@ -160,8 +161,7 @@ impl Solver for FrankWolfe<'_> {
             let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
             out.fill(0.0);
             out[best] = 1.0;
-            let along: f64 =
-                gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
+            let along: f64 = gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
             (value, along - f64::from(gradient[best]))
         });
         self.bound = self.bound.max(value - gap - BOUND_ALLOWANCE * model.scale());

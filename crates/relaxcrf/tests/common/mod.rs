@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use relaxcrf::model::{FilterKind, Normalization};
+use relaxcrf::filter::{Direction, Scratch};
+use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Solution, solve};
 use relaxcrf::{Labeling, Model, ModelBuilder, energy};
 
@@ -23,6 +24,11 @@ pub fn oracle() -> Model {
 /// Solves without an observer.
 pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
     solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// Solves with default settings, or says why it cannot.
+pub fn try_run(model: &Model, method: &str) -> relaxcrf::Result<Solution> {
+    solve(model, &method.parse()?, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))
 }
 
 /// The best labelling of a tiny problem, by trying all of them.
@@ -102,7 +108,7 @@ pub fn msrc_sample(
     let image = relaxcrf::io::read_image(&folder.join("2_14_s.bmp")).unwrap();
     let scores = relaxcrf::io::CompressedScores::read(&folder.join("2_14_s.c_unary")).unwrap();
     let labels = scores.labels();
-    let [spatial, weight, bilateral, color, bilateral_weight] = match parameters {
+    let numbers: [f64; 5] = match parameters {
         "msrc_dcneg" => [3.535267, 2.247081, 31.232626, 7.949970, 1.699011],
         "msrc_mf" => [1.0, 7.467846, 35.865959, 11.209644, 4.028773],
         "voc_dcneg" => [3.071772, 0.5, 49.785678, 1.0, 0.960811],
@@ -110,6 +116,7 @@ pub fn msrc_sample(
         "voc_mf5" => [4.105884, 77.047681, 47.793787, 4.693766, 100.0],
         other => panic!("unknown parameters {other}"),
     };
+    let [spatial, weight, bilateral, color, bilateral_weight] = numbers.map(|x| x as f32);
     ModelBuilder::image(image.width, image.height, labels)
         .unary(scores.energies().label_rows())
         .gaussian(spatial, weight)
@@ -134,4 +141,28 @@ pub fn stereo_pair(folder: &Path, disparities: usize, filter: FilterKind) -> Mod
         .filter(filter)
         .build()
         .unwrap()
+}
+
+/// A random problem on `n` points in the plane with the exact filter and any compatibility.
+pub fn random_costs(n: usize, compatibility: Compatibility, seed: u64, strength: f32) -> Model {
+    let mut r = Numbers(seed);
+    let places: Vec<f32> = (0..n * 2).map(|_| r.next() * 3.0).collect();
+    let unary = (0..n * compatibility.labels()).map(|_| r.next()).collect();
+    ModelBuilder::points(n, compatibility.labels())
+        .unary(unary)
+        .features(places, 2, strength)
+        .compatibility(compatibility)
+        .filter(FilterKind::Exact)
+        .normalization(Normalization::None)
+        .build()
+        .unwrap()
+}
+
+/// The operator as a matrix, row-major.
+pub fn operator(model: &Model) -> Vec<f32> {
+    let n = model.pixels();
+    let unit: Vec<f32> = (0..n * n).map(|k| f32::from(u8::from(k / n == k % n))).collect();
+    let mut out = vec![0.0; n * n];
+    model.pairwise().apply(Direction::Forward, &unit, n, &mut out, &mut Scratch::new());
+    out
 }

@@ -1,0 +1,224 @@
+//! What can be typed: clap's declarations and nothing else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use relaxcrf::model::{FilterKind, Normalization};
+use relaxcrf::solve::Pipeline;
+
+use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
+
+/// Refine segmentations and disparity maps with a dense CRF.
+///
+/// Every pixel is connected to every other; the energy counts each pair twice, once from each end.
+#[derive(Debug, Parser)]
+#[command(name = "relaxcrf", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the methods on two generated scenes and compare them
+    Demo(DemoArgs),
+    /// Refine the labels of an image
+    Segment(SegmentArgs),
+    /// Evaluate the energy of a labelling
+    Energy(EnergyArgs),
+    /// List the methods
+    Methods(MethodsArgs),
+}
+
+/// `relaxcrf demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Directory for the pictures; made if absent
+    #[arg(long, value_name = "DIR", default_value = "demo-out")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// `relaxcrf methods`.
+#[derive(Debug, Args)]
+pub struct MethodsArgs {
+    /// Print one JSON array instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `relaxcrf segment`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels F) -o OUT",
+    after_help = UNARY_HELP
+)]
+pub struct SegmentArgs {
+    /// The image: PNG, JPEG, BMP, PNM, TIFF, PFM, or an H x W (x C) array (.npy, .npz)
+    pub image: PathBuf,
+    #[command(flatten)]
+    pub source: SegmentSource,
+    #[command(flatten)]
+    pub unary: UnaryArgs,
+    /// Label map to write: .png (8-bit indexed, 16-bit grey beyond 256 labels) or .npy
+    #[arg(short, long, value_name = "OUT", value_parser = specs::label_output)]
+    pub output: PathBuf,
+    /// Also write the beliefs that the last stage ended with, labels x height x width
+    #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
+    pub save_probs: Option<PathBuf>,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub run: RunArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// `relaxcrf energy`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels-as-unary F) --labels L",
+    after_help = UNARY_HELP
+)]
+pub struct EnergyArgs {
+    /// The image: PNG, JPEG, BMP, PNM, TIFF, PFM, or an H x W (x C) array (.npy, .npz)
+    pub image: PathBuf,
+    #[command(flatten)]
+    pub source: EnergySource,
+    #[command(flatten)]
+    pub unary: UnaryArgs,
+    /// The labelling to evaluate: indexed or grey image, or an integer H x W array
+    #[arg(long, value_name = "L")]
+    pub labels: PathBuf,
+    /// Sum the Gaussians over all pairs instead of using a fast filter. Takes time quadratic in the pixels.
+    /// With --normalization none this is the energy as the formula states it
+    #[arg(long)]
+    pub exact: bool,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+// Paragraphs are single lines: clap breaks them to the terminal's width.
+const UNARY_HELP: &str = "\
+Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
+energies -log softmax(score). Energies of +inf forbid a label.
+
+Without kernels: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
+pair counts twice, once from each end, so weights are half of those in codes that count it once.";
+
+/// Where `segment` takes its unary energies from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct SegmentSource {
+    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    #[arg(long, value_name = "F", num_args = 1..)]
+    pub probs: Vec<PathBuf>,
+    /// Energies (.npy, .npz), or compressed scores (.c_unary)
+    #[arg(long, value_name = "F")]
+    pub unary: Option<PathBuf>,
+    /// Hard labels to be corrected: indexed or grey image, or an integer H x W array
+    #[arg(long, value_name = "F")]
+    pub labels: Option<PathBuf>,
+}
+
+/// Where `energy` takes its unary energies from: there, `--labels` is what is evaluated.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct EnergySource {
+    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    #[arg(long, value_name = "F", num_args = 1..)]
+    pub probs: Vec<PathBuf>,
+    /// Energies (.npy, .npz), or compressed scores (.c_unary)
+    #[arg(long, value_name = "F")]
+    pub unary: Option<PathBuf>,
+    /// Hard labels to take the unary energies from
+    #[arg(long, value_name = "F")]
+    pub labels_as_unary: Option<PathBuf>,
+}
+
+/// How unary files are understood.
+#[derive(Debug, Args)]
+pub struct UnaryArgs {
+    /// Axis of the labels in arrays; negative counts from the last
+    #[arg(long, value_name = "A", default_value_t = 0, allow_hyphen_values = true)]
+    pub label_axis: isize,
+    /// Probability that a hard label is right
+    #[arg(long, value_name = "C", default_value_t = 0.7, value_parser = specs::confidence)]
+    pub confidence: f32,
+    /// Hard label that means undecided
+    #[arg(long, value_name = "V")]
+    pub unsure: Option<u16>,
+    /// Number of labels when hard labels are given [default: the largest label + 1]
+    #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
+    pub num_labels: Option<u16>,
+}
+
+/// The pairwise part of the energy.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Model")]
+pub struct ModelArgs {
+    /// Kernel on position; S in pixels, or SX,SY. Repeatable. Pairs count twice: halve pydensecrf's weights
+    #[arg(long, value_name = "S:W", allow_hyphen_values = true)]
+    pub gaussian: Vec<GaussianSpec>,
+    /// Kernel on position and colour, colours from 0 to 255; either may be a list. Repeatable
+    #[arg(long, value_name = "SXY:SRGB:W", allow_hyphen_values = true)]
+    pub bilateral: Vec<BilateralSpec>,
+    /// none, symmetric, before or after. Published parameters were found with symmetric
+    #[arg(long, value_name = "N", default_value = "symmetric")]
+    pub normalization: Normalization,
+    /// auto, exact, lattice, lattice-classic (the common code's) or separable
+    #[arg(long, value_name = "F", default_value = "auto")]
+    pub filter: FilterKind,
+    /// Cost of two labels: potts, linear, linear:T (truncated), w:W0,W1,... (per label) or FILE.npy
+    #[arg(long, value_name = "C", default_value = "potts")]
+    pub compat: CompatSpec,
+    /// Scale each filter to the true Gaussian sum, measured on sampled pixels. Matters with
+    /// --normalization none only
+    #[arg(long)]
+    pub calibrate: bool,
+}
+
+/// How to minimise, and when to stop.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Method")]
+pub struct RunArgs {
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
+    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
+    pub method: Pipeline,
+    /// Most iterations of each stage [default: the method's own]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_iter: Option<u32>,
+    /// Stop a stage that gains less than this share of what the energy can change [default: the method's own]
+    #[arg(long, value_name = "X", value_parser = specs::tolerance, allow_hyphen_values = true)]
+    pub tol: Option<f64>,
+    /// Stop after this time: 500ms, 2s, 1.5m
+    #[arg(long, value_name = "T", value_parser = specs::duration, allow_hyphen_values = true)]
+    pub time_limit: Option<Duration>,
+    /// Stop when the energy is proven this close to the least: 0.1% or 0.001
+    #[arg(long, value_name = "G", value_parser = specs::gap, allow_hyphen_values = true)]
+    pub until_gap: Option<f64>,
+}
+
+/// What every command shares.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "General")]
+pub struct CommonArgs {
+    /// Threads [default: RAYON_NUM_THREADS, or all cores]. Results do not depend on it
+    #[arg(long, value_name = "N", env = "RELAXCRF_NUM_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no warnings, no summary: errors only, and what was asked for
+    #[arg(short, long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,29 @@
+//! One file per command.
+
+mod demo;
+mod energy;
+mod methods;
+mod segment;
+
+use anyhow::{Context, Result};
+
+use crate::args::{Command, CommonArgs};
+
+/// Runs a command.
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Segment(args) => segment::run(&args),
+        Command::Energy(args) => energy::run(&args),
+        Command::Methods(args) => methods::run(&args),
+    }
+}
+
+/// Sets up the threads for the whole process. Without a number, rayon reads its own variable.
+fn use_threads(common: &CommonArgs) -> Result<()> {
+    let Some(threads) = common.threads else { return Ok(()) };
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.into())
+        .build_global()
+        .with_context(|| format!("{threads} threads cannot be started"))
+}

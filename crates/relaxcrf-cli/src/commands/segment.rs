@@ -1,0 +1,88 @@
+//! `relaxcrf segment`.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use relaxcrf::Beliefs;
+use relaxcrf::io::{self, Palette};
+use relaxcrf::solve::{Settings, solve};
+
+use super::use_threads;
+use crate::args::{RunArgs, SegmentArgs};
+use crate::inputs::{self, Source};
+use crate::outputs::check_writable;
+use crate::progress::Meter;
+use crate::report::{self, RunReport};
+
+/// Reads, minimises, writes.
+pub fn run(args: &SegmentArgs) -> Result<()> {
+    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let mut inputs = source.files();
+    inputs.push(&args.image);
+    for output in [Some(&args.output), args.save_probs.as_ref()].into_iter().flatten() {
+        check_writable(output, &inputs)?;
+    }
+    if args.save_probs.as_ref() == Some(&args.output) {
+        bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
+    }
+    use_threads(&args.common)?;
+
+    let mut meter = Meter::new(args.common.quiet, "building the model");
+    let messages = meter.messages(args.common.quiet);
+    let model = inputs::model(&args.image, source, &args.unary, &args.model, args.common.seed, &messages)?;
+    let settings = settings(&args.run, args.common.seed);
+    meter.start(&args.run.method, &settings);
+    let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    drop(meter);
+
+    let (height, width) = (model.sizes()[0], model.sizes()[1]);
+    if let Some(path) = &args.save_probs {
+        write_beliefs(path, width, height, &solution.beliefs)?;
+    }
+    let labels = solution.labeling.as_slice();
+    io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+
+    if args.common.json {
+        return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));
+    }
+    if args.common.quiet {
+        return Ok(());
+    }
+    let report = RunReport::new(&model, &args.run.method, &solution, false);
+    let parts = [report.energy, report.unary_energy, report.pairwise_energy].map(report::number);
+    let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
+    report::print(&report::facts(&[
+        ("method", format!("{}: {}", report.method, report.status)),
+        ("energy", format!("{} (unary {}, pairwise {})", parts[0], parts[1], parts[2])),
+        ("lower bound", report::optional(report.lower_bound, report::number)),
+        ("gap", report::optional(report.gap, report::percent)),
+        ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+        ("calls", calls),
+        ("seconds", format!("{:.2}", report.seconds)),
+        ("written", args.output.display().to_string()),
+    ]))
+}
+
+/// The run's limits.
+fn settings(args: &RunArgs, seed: u64) -> Settings {
+    Settings {
+        max_iterations: args.max_iter.map(|n| n as usize),
+        tolerance: args.tol,
+        time_limit: args.time_limit,
+        until_gap: args.until_gap,
+        seed,
+        ..Settings::default()
+    }
+}
+
+/// Labels x height x width, as networks and NumPy code have them.
+fn write_beliefs(path: &Path, width: usize, height: usize, beliefs: &Beliefs) -> Result<()> {
+    let labels = beliefs.labels();
+    let mut planes = vec![0.0; beliefs.as_slice().len()];
+    for (a, row) in beliefs.as_slice().chunks_exact(labels).enumerate() {
+        for (i, &v) in row.iter().enumerate() {
+            planes[i * width * height + a] = v;
+        }
+    }
+    Ok(io::write_npy_f32(path, &[labels, height, width], &planes)?)
+}

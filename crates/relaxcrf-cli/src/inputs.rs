@@ -1,0 +1,317 @@
+//! From files to a model: reads, checks that the parts belong together, and warns of likely mistakes.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use relaxcrf::labeling::MAX_LABELS;
+use relaxcrf::model::{Compatibility, Kernel, unary};
+use relaxcrf::{Image, Labeling, Model, ModelBuilder, io};
+
+use crate::args::{ModelArgs, UnaryArgs};
+use crate::report::Messages;
+use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, extension};
+
+/// Where unary energies come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// Probabilities in an array, a directory, or one grey image per label.
+    Probabilities(&'a [PathBuf]),
+    /// Energies in an array, or compressed scores.
+    Unary(&'a Path),
+    /// Hard labels.
+    Labels(&'a Path),
+}
+
+impl<'a> Source<'a> {
+    /// The one that was given; clap has seen to it that there is exactly one.
+    pub fn choose(probs: &'a [PathBuf], unary: Option<&'a PathBuf>, labels: Option<&'a PathBuf>) -> Self {
+        match (unary, labels) {
+            (Some(path), _) => Self::Unary(path),
+            (None, Some(path)) => Self::Labels(path),
+            (None, None) => Self::Probabilities(probs),
+        }
+    }
+
+    /// All files, for messages and for the check that no input is overwritten.
+    pub fn files(&self) -> Vec<&'a Path> {
+        match *self {
+            Self::Probabilities(paths) => paths.iter().map(PathBuf::as_path).collect(),
+            Self::Unary(path) | Self::Labels(path) => vec![path],
+        }
+    }
+
+    fn what(&self) -> &'static str {
+        match self {
+            Self::Probabilities(_) => "probabilities",
+            Self::Unary(_) => "unary",
+            Self::Labels(_) => "label map",
+        }
+    }
+
+    /// The file, or the first of several.
+    fn name(&self) -> String {
+        self.files().first().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+}
+
+/// Unary energies with the size that their file claims.
+struct Unary {
+    width: usize,
+    height: usize,
+    labels: usize,
+    rows: Vec<f32>,
+}
+
+/// Reads everything that `segment` and `energy` share and builds the model.
+pub fn model(
+    image_path: &Path,
+    source: Source,
+    unary_args: &UnaryArgs,
+    args: &ModelArgs,
+    seed: u64,
+    messages: &Messages,
+) -> Result<Model> {
+    let image = io::read_image(image_path)?;
+    let unary = read_unary(source, (image.width, image.height), image_path, unary_args, messages)?;
+    if unary.labels == 1 {
+        messages.warn(&format!(
+            "{}: there is only one label, so there is nothing to decide; a two-label problem needs its \
+             background as a label too",
+            source.name()
+        ));
+    }
+    let (gaussian, bilateral) = kernels_or_usual(args);
+    warn_about_scale(&image, image_path, &bilateral, messages);
+    let compatibility = compatibility(&args.compat, unary.labels)?;
+
+    let kernels: Vec<Kernel> = gaussian
+        .iter()
+        .map(GaussianSpec::kernel)
+        .chain(bilateral.iter().map(|b| b.kernel(image.data.clone())))
+        .collect();
+    let mut builder = ModelBuilder::image(unary.width, unary.height, unary.labels)
+        .unary(unary.rows)
+        .compatibility(compatibility)
+        .filter(args.filter)
+        .normalization(args.normalization);
+    for kernel in kernels {
+        builder = builder.kernel(kernel);
+    }
+    if args.calibrate {
+        builder = builder.calibrate(seed);
+    }
+    builder.build().with_context(|| format!("{} with {}", image_path.display(), source.name()))
+}
+
+/// A labelling to evaluate; it must fit the model.
+pub fn labeling(path: &Path, image_path: &Path, model: &Model) -> Result<Labeling> {
+    let map = io::read_labels(path)?;
+    let size = (model.sizes()[1], model.sizes()[0]);
+    check_size("label map", path, (map.width, map.height), image_path, size)?;
+    let labeling = Labeling::new(map.labels);
+    labeling.check(model.pixels(), model.labels()).with_context(|| path.display().to_string())?;
+    Ok(labeling)
+}
+
+/// The kernels given, or the pair that most code in the wild uses.
+fn kernels_or_usual(args: &ModelArgs) -> (Vec<GaussianSpec>, Vec<BilateralSpec>) {
+    if args.gaussian.is_empty() && args.bilateral.is_empty() {
+        return (vec![GaussianSpec::new(3.0, 1.5)], vec![BilateralSpec::new(80.0, 13.0, 5.0)]);
+    }
+    (args.gaussian.clone(), args.bilateral.clone())
+}
+
+fn read_unary(
+    source: Source,
+    size: (usize, usize),
+    image_path: &Path,
+    args: &UnaryArgs,
+    messages: &Messages,
+) -> Result<Unary> {
+    match source {
+        Source::Unary(path) if extension(path) == "c_unary" => {
+            let scores = io::CompressedScores::read(path)?;
+            let (width, height, labels) = (scores.width(), scores.height(), scores.labels());
+            check_label_count(path, labels)?;
+            check_size(source.what(), path, (width, height), image_path, size)?;
+            Ok(Unary { width, height, labels, rows: scores.energies().label_rows() })
+        }
+        Source::Unary(path) => rows_of(io::read_array(path)?, source, size, image_path, args),
+        Source::Probabilities(paths) => {
+            let array = match paths {
+                [one] if one.is_dir() || matches!(extension(one).as_str(), "npy" | "npz") => {
+                    io::read_array(one)?
+                }
+                several => io::read_label_images(several)?,
+            };
+            let mut unary = rows_of(array, source, size, image_path, args)?;
+            warn_about_sums(&unary, source, messages);
+            unary.rows = unary::from_probabilities(&unary.rows, unary.labels, unary::DEFAULT_FLOOR)
+                .with_context(|| source.name())?;
+            Ok(unary)
+        }
+        Source::Labels(path) => from_labels(path, size, image_path, args, messages),
+    }
+}
+
+/// One row of values per pixel from an array with a label axis and two of space.
+fn rows_of(
+    array: io::Array,
+    source: Source,
+    size: (usize, usize),
+    image_path: &Path,
+    args: &UnaryArgs,
+) -> Result<Unary> {
+    let name = source.name();
+    let shape = array.shape.clone();
+    let by = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+    if shape.len() != 3 {
+        bail!(
+            "{name}: holds an array of {by}; wanted three axes: labels x height x width (see --label-axis)"
+        );
+    }
+    let axis = if args.label_axis < 0 { args.label_axis + 3 } else { args.label_axis };
+    let Some(axis) = usize::try_from(axis).ok().filter(|&a| a < 3) else {
+        bail!("--label-axis is {}, but {name} is an array of {by}: wanted -3 to 2", args.label_axis);
+    };
+    let space = |axis: usize| {
+        let rest: Vec<usize> = (0..3).filter(|&a| a != axis).map(|a| shape[a]).collect();
+        (rest[1], rest[0])
+    };
+    let (width, height) = space(axis);
+    let better = (0..3).find(|&a| a != axis && space(a) == size);
+    if let Some(better) = better.filter(|_| (width, height) != size) {
+        bail!(
+            "image {} is {}x{} but {} {name} is {width}x{height} with {} labels: are the labels on axis {better} \
+             (--label-axis {better})?",
+            image_path.display(),
+            size.0,
+            size.1,
+            source.what(),
+            shape[axis],
+        );
+    }
+    let labels = shape[axis];
+    let path = source.files().first().copied().unwrap_or(Path::new(""));
+    check_label_count(path, labels)?;
+    check_size(source.what(), path, (width, height), image_path, size)?;
+    let rows = array.into_label_rows(axis).with_context(|| name)?;
+    Ok(Unary { width, height, labels, rows })
+}
+
+fn from_labels(
+    path: &Path,
+    size: (usize, usize),
+    image_path: &Path,
+    args: &UnaryArgs,
+    messages: &Messages,
+) -> Result<Unary> {
+    let map = io::read_labels(path)?;
+    check_size("label map", path, (map.width, map.height), image_path, size)?;
+    let largest = map.labels.iter().copied().filter(|&l| Some(l) != args.unsure).max();
+    let labels = match (args.num_labels, largest) {
+        (Some(n), _) => usize::from(n),
+        (None, Some(l)) => usize::from(l) + 1,
+        (None, None) => {
+            bail!("{}: every pixel is marked unsure; wanted some labels, or --num-labels", path.display())
+        }
+    };
+    if args.num_labels.is_none() && labels == 256 {
+        messages.warn(&format!(
+            "{}: label 255 occurs and makes 256 labels; if it means undecided, say --unsure 255",
+            path.display()
+        ));
+    }
+    check_label_count(path, labels)?;
+    let rows = unary::from_labels(&map.labels, labels, args.confidence, args.unsure)
+        .with_context(|| path.display().to_string())?;
+    Ok(Unary { width: map.width, height: map.height, labels, rows })
+}
+
+fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {
+    Ok(match spec {
+        CompatSpec::Potts => Compatibility::potts(labels),
+        CompatSpec::Linear(truncation) => Compatibility::linear(labels, *truncation)?,
+        CompatSpec::Weights(weights) => {
+            if weights.len() != labels {
+                bail!(
+                    "--compat has {} weights, but there are {labels} labels: wanted one each",
+                    weights.len()
+                );
+            }
+            Compatibility::per_label(weights.clone())?
+        }
+        CompatSpec::File(path) => {
+            let array = io::read_array(path)?;
+            if array.shape != [labels, labels] {
+                let by = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+                bail!(
+                    "{}: holds an array of {by}; wanted {labels} x {labels}, a cost for every pair of labels",
+                    path.display()
+                );
+            }
+            Compatibility::matrix(labels, array.data).with_context(|| path.display().to_string())?
+        }
+    })
+}
+
+fn check_label_count(path: &Path, labels: usize) -> Result<()> {
+    if (1..=MAX_LABELS).contains(&labels) {
+        return Ok(());
+    }
+    bail!("{}: has {labels} labels; wanted 1 to {MAX_LABELS} (see --label-axis)", path.display())
+}
+
+/// Sizes are width and height.
+fn check_size(
+    what: &str,
+    path: &Path,
+    got: (usize, usize),
+    image_path: &Path,
+    wanted: (usize, usize),
+) -> Result<()> {
+    if got == wanted {
+        return Ok(());
+    }
+    let hint = if (got.1, got.0) == wanted { ": transposed?" } else { "; both must have the same size" };
+    bail!(
+        "image {} is {}x{} but {what} {} is {}x{} (width x height){hint}",
+        image_path.display(),
+        wanted.0,
+        wanted.1,
+        path.display(),
+        got.0,
+        got.1
+    )
+}
+
+fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], messages: &Messages) {
+    let largest = image.data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let widest = bilateral.iter().map(BilateralSpec::widest_color).fold(0.0, f32::max);
+    // A black image is just that.
+    if largest > 0.0 && largest <= 1.0 && widest > 1.0 {
+        messages.warn(&format!(
+            "{}: no value exceeds {largest}, but a colour sigma is {widest}: is the image scaled from 0 to 1? \
+             Sigmas are in the image's own units",
+            path.display()
+        ));
+    }
+}
+
+fn warn_about_sums(unary: &Unary, source: Source, messages: &Messages) {
+    // Room for eight-bit images, whose every value is rounded.
+    let slack = 0.01 + 0.002 * unary.labels as f32;
+    let sums = unary.rows.chunks_exact(unary.labels).map(|row| row.iter().sum::<f32>());
+    let off: Vec<f32> = sums.filter(|sum| (sum - 1.0).abs() > slack).collect();
+    let worst =
+        off.iter().copied().fold(1.0f32, |w, s| if (s - 1.0).abs() > (w - 1.0).abs() { s } else { w });
+    if !off.is_empty() {
+        messages.warn(&format!(
+            "{}: the probabilities of {} of {} pixels do not sum to 1 (one sums to {worst:.3}); are these scores, \
+             or is the label axis another one?",
+            source.name(),
+            off.len(),
+            unary.rows.len() / unary.labels
+        ));
+    }
+}

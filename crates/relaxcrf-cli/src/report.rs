@@ -1,0 +1,306 @@
+//! What is shown: tables for people, JSON for programs, messages on standard error.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use indicatif::ProgressBar;
+use relaxcrf::energy::Energy;
+use relaxcrf::model::{CompatibilityKind, Features, Term};
+use relaxcrf::solve::{Pipeline, Progress, Solution, Status};
+use relaxcrf::{Labeling, Model};
+use serde::Serialize;
+
+/// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
+const ERROR_SAMPLES: usize = 64;
+
+/// Messages for people, on standard error.
+#[derive(Debug)]
+pub struct Messages {
+    quiet: bool,
+    /// The line of progress that has to step aside.
+    bar: ProgressBar,
+}
+
+impl Messages {
+    /// Silent if `quiet`.
+    pub fn new(quiet: bool, bar: ProgressBar) -> Self {
+        Self { quiet, bar }
+    }
+
+    /// Something looks wrong but need not be.
+    pub fn warn(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| complain(&format!("warning: {text}")));
+        }
+    }
+}
+
+/// One message on standard error. Nobody is left to tell if that fails.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "relaxcrf: {text}");
+}
+
+/// Writes to standard output.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Writes one JSON value and a line end to standard output.
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&(serde_json::to_string(value)? + "\n"))
+}
+
+/// Terminals that claim to be narrower than this are not believed: a table of single letters helps nobody.
+const NARROWEST: u16 = 60;
+
+/// An empty table with these headings, as wide as the terminal at most.
+pub fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    let style = presets::UTF8_HORIZONTAL_ONLY
+        .header_separator(LineStyle::none().fill('─').junction('─'))
+        .row_separator(LineStyle::none());
+    table.load_style(style);
+    if table.width().is_some_and(|width| width >= NARROWEST) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    table.set_header(headings);
+    table
+}
+
+/// Names and values, one pair a line.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    facts.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+}
+
+/// Aligns all columns but the first to the right, for columns of numbers.
+pub fn align_numbers(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// An energy with one decimal; more where it is small.
+pub fn number(value: f64) -> String {
+    if value.abs() < 100.0 { format!("{value:.4}") } else { format!("{value:.1}") }
+}
+
+/// A share as percent.
+pub fn percent(value: f64) -> String {
+    format!("{:.2}%", 100.0 * value)
+}
+
+/// A dash where there is nothing.
+pub fn optional(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or("-".into(), show)
+}
+
+/// A run as JSON. Infinite numbers become null.
+#[derive(Debug, Serialize)]
+pub struct RunReport {
+    pub method: String,
+    pub status: String,
+    pub energy: f64,
+    pub energy_kind: String,
+    pub lower_bound: Option<f64>,
+    pub gap: Option<f64>,
+    pub unary_energy: f64,
+    pub pairwise_energy: f64,
+    pub seconds: f64,
+    pub filter_calls: usize,
+    pub ordered_calls: usize,
+    pub evaluations: usize,
+    pub iterations: usize,
+    pub labels_used: usize,
+    #[serde(rename = "N")]
+    pub pixels: usize,
+    #[serde(rename = "L")]
+    pub label_count: usize,
+    pub kernels: Vec<KernelReport>,
+    pub compatibility: &'static str,
+    pub normalization: String,
+    pub filter: Vec<FilterReport>,
+    pub threads: usize,
+    pub version: &'static str,
+    pub trace: Vec<TraceLine>,
+}
+
+/// A kernel as it was asked for.
+#[derive(Debug, Serialize)]
+pub struct KernelReport {
+    kind: &'static str,
+    sigma_xy: Option<Vec<f32>>,
+    sigma_rgb: Option<Vec<f32>>,
+    weight: f32,
+}
+
+/// The operator behind one kernel.
+#[derive(Debug, Serialize)]
+pub struct FilterReport {
+    kind: &'static str,
+    /// Lattice vertices or taps; null where it has no meaning.
+    vertices: Option<usize>,
+    /// Relative root mean square error of its row sums after the best scaling; null if not measured.
+    measured_error: Option<f32>,
+    /// That scaling; null if not measured.
+    scale: Option<f32>,
+}
+
+/// One iteration.
+#[derive(Debug, Serialize)]
+pub struct TraceLine {
+    stage: usize,
+    method: String,
+    iteration: usize,
+    seconds: f64,
+    filter_calls: usize,
+    ordered_calls: usize,
+    evaluations: usize,
+    objective: f64,
+    energy: f64,
+    lower_bound: Option<f64>,
+}
+
+impl RunReport {
+    /// `measure`: compare the filters with the true sums, which takes a moment.
+    pub fn new(model: &Model, method: &Pipeline, solution: &Solution, measure: bool) -> Self {
+        let terms = model.pairwise().terms();
+        Self {
+            method: method.to_string(),
+            status: solution.status.to_string(),
+            energy: solution.energy.total(),
+            energy_kind: operator(model),
+            lower_bound: solution.lower_bound.as_ref().map(|b| b.value),
+            gap: solution.gap(),
+            unary_energy: solution.energy.unary,
+            pairwise_energy: solution.energy.pairwise,
+            seconds: solution.seconds,
+            filter_calls: solution.counts.filter,
+            ordered_calls: solution.counts.ordered,
+            evaluations: solution.counts.evaluations,
+            iterations: solution.iterations,
+            labels_used: labels_used(model, &solution.labeling),
+            pixels: model.pixels(),
+            label_count: model.labels(),
+            kernels: terms.iter().map(KernelReport::new).collect(),
+            compatibility: compatibility(model),
+            normalization: model.pairwise().normalization().to_string(),
+            filter: terms.iter().map(|t| FilterReport::new(t, measure)).collect(),
+            threads: rayon::current_num_threads(),
+            version: env!("CARGO_PKG_VERSION"),
+            trace: solution.trace.iter().map(TraceLine::new).collect(),
+        }
+    }
+
+    /// Whether the time limit ended the run.
+    pub fn out_of_time(&self) -> bool {
+        self.status == Status::TimeLimit.to_string()
+    }
+}
+
+impl KernelReport {
+    fn new(term: &Term) -> Self {
+        let (kind, sigma_xy, sigma_rgb) = match &term.kernel().features {
+            Features::Position { sigma } => ("gaussian", Some(sigma.clone()), None),
+            Features::Bilateral { sigma, sigma_color, .. } => {
+                ("bilateral", Some(sigma.clone()), Some(sigma_color.clone()))
+            }
+            Features::Given { .. } => ("features", None, None),
+        };
+        Self { kind, sigma_xy, sigma_rgb, weight: term.kernel().weight }
+    }
+}
+
+impl FilterReport {
+    fn new(term: &Term, measure: bool) -> Self {
+        // Features that only this filter can stand (a sigma of next to nothing) cannot be measured.
+        let measured = if measure { term.measure(ERROR_SAMPLES, 0).ok() } else { None };
+        Self {
+            kind: term.filter().name(),
+            vertices: Some(term.filter().size_hint()).filter(|&n| n > 0),
+            measured_error: measured.map(|m| m.rms_error),
+            scale: measured.map(|m| m.scale),
+        }
+    }
+}
+
+impl TraceLine {
+    fn new(p: &Progress) -> Self {
+        Self {
+            stage: p.stage,
+            method: p.method.clone(),
+            iteration: p.iteration,
+            seconds: p.seconds,
+            filter_calls: p.counts.filter,
+            ordered_calls: p.counts.ordered,
+            evaluations: p.counts.evaluations,
+            objective: p.objective,
+            energy: p.energy,
+            lower_bound: p.lower_bound,
+        }
+    }
+}
+
+/// The energy of one labelling as JSON.
+#[derive(Debug, Serialize)]
+pub struct EnergyReport {
+    pub energy: f64,
+    pub unary_energy: f64,
+    pub pairwise_energy: f64,
+    pub operator: String,
+    pub normalization: String,
+    pub compatibility: &'static str,
+    pub labels_used: usize,
+    #[serde(rename = "N")]
+    pub pixels: usize,
+    #[serde(rename = "L")]
+    pub label_count: usize,
+    pub kernels: Vec<KernelReport>,
+    pub seconds: f64,
+    pub threads: usize,
+    pub version: &'static str,
+}
+
+impl EnergyReport {
+    /// Puts together what is known about an evaluation.
+    pub fn new(model: &Model, labeling: &Labeling, energy: Energy, seconds: f64) -> Self {
+        Self {
+            energy: energy.total(),
+            unary_energy: energy.unary,
+            pairwise_energy: energy.pairwise,
+            operator: operator(model),
+            normalization: model.pairwise().normalization().to_string(),
+            compatibility: compatibility(model),
+            labels_used: labels_used(model, labeling),
+            pixels: model.pixels(),
+            label_count: model.labels(),
+            kernels: model.pairwise().terms().iter().map(KernelReport::new).collect(),
+            seconds,
+            threads: rayon::current_num_threads(),
+            version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+/// The names of the filters whose energy this is, each once.
+fn operator(model: &Model) -> String {
+    let mut names: Vec<&str> = model.pairwise().terms().iter().map(|t| t.filter().name()).collect();
+    names.dedup();
+    names.join("+")
+}
+
+fn compatibility(model: &Model) -> &'static str {
+    match model.compatibility().kind() {
+        CompatibilityKind::Potts => "potts",
+        CompatibilityKind::PerLabel(_) => "per-label",
+        CompatibilityKind::Linear { .. } => "linear",
+        CompatibilityKind::Matrix(_) => "matrix",
+    }
+}
+
+fn labels_used(model: &Model, labeling: &Labeling) -> usize {
+    labeling.histogram(model.labels()).iter().filter(|&&pixels| pixels > 0).count()
+}

@@ -1,0 +1,286 @@
+//! Pairwise costs as a sum of cuts, and their subgradient: the part of the LP that needs the operator.
+//!
+//! With `s_a(T) = Σ_{i in T} y_a(i)` the pairwise part of the LP is `P(y) = Σ_T w_T Σ_ab K_ab |s_a(T) - s_b(T)|`.
+//! The ordered filter turns s(T) into `z_T` with `Σ_ab K_ab |s_a(T) - s_b(T)| = 2 <z_T, s(T)>`, so
+//!
+//! `z_a(k) = Σ_{T ∋ k} 2 w_T z_T,a`  is a subgradient of P, and `<z, y> = P(y)`.
+//!
+//! However the order was found, `z_T,a = Σ_b K_ab f_ab` with antisymmetric `|f| <= 1`. For a symmetric
+//! operator with entries of at least 0 then `<z, y'> <= P(y')` for *every* y', and so for every average of
+//! such z (and for `z_T = 0`): [`bound`] is below the energy of every labelling.
+
+use rayon::prelude::*;
+
+use super::Context;
+use crate::filter::OrderedMode;
+use crate::model::{Cut, Model};
+use crate::numeric::{self, rows_per_chunk};
+
+/// Sums this close to 0 or 1 are 0 or 1: what is left of rounding should not cost bins.
+const SNAP: f32 = 1e-6;
+
+/// The cuts of a problem and the buffers for their subgradient.
+#[derive(Debug)]
+pub(super) struct CutTerms {
+    cuts: Vec<Term>,
+    /// s(T) for all cuts, one row per pixel; then for the cuts in use only.
+    inside: Vec<f32>,
+    /// The ordered filter of it.
+    ordered: Vec<f32>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Term {
+    members: Vec<usize>,
+    weight: f32,
+}
+
+impl CutTerms {
+    pub fn new(model: &Model, cuts: &[Cut]) -> Self {
+        let cuts = simplify(cuts);
+        let size = model.pixels() * cuts.len();
+        Self { cuts, inside: vec![0.0; size], ordered: vec![0.0; size] }
+    }
+
+    /// Writes a subgradient at `y` into `z`.
+    ///
+    /// Cuts that hardly vary are left out (their z is 0) as long as all of those together are worth at most
+    /// `allowance`: the result is then a subgradient up to so much.
+    pub fn subgradient(
+        &mut self,
+        context: &mut Context,
+        y: &[f32],
+        mode: OrderedMode,
+        allowance: f64,
+        z: &mut [f32],
+    ) {
+        let model = context.model();
+        let (labels, all) = (model.labels(), self.cuts.len());
+        let worth = self.sum_up(model, y);
+        let used = self.used(&worth, allowance);
+        let channels = used.len();
+        if channels == 0 {
+            z.fill(0.0);
+            return;
+        }
+        if channels < all {
+            // Towards the front, so that no row is overwritten before it is read.
+            for a in 0..model.pixels() {
+                for (c, &t) in used.iter().enumerate() {
+                    self.inside[a * channels + c] = self.inside[a * all + t];
+                }
+            }
+        }
+        let size = model.pixels() * channels;
+        context.ordered(&self.inside[..size], channels, mode, &mut self.ordered[..size]);
+        let rows = rows_per_chunk(labels);
+        let cuts = &self.cuts;
+        z.par_chunks_mut(rows * labels).zip(self.ordered[..size].par_chunks(rows * channels)).for_each(
+            |(z, ordered)| {
+                for (z, ordered) in z.chunks_exact_mut(labels).zip(ordered.chunks_exact(channels)) {
+                    z.fill(0.0);
+                    for (&t, &o) in used.iter().zip(ordered) {
+                        let term = &cuts[t];
+                        for &k in &term.members {
+                            z[k] += 2.0 * term.weight * o;
+                        }
+                    }
+                }
+            },
+        );
+    }
+}
+
+impl CutTerms {
+    /// Fills `inside` and returns, for every cut, the most that its part of P can be.
+    fn sum_up(&mut self, model: &Model, y: &[f32]) -> Vec<f64> {
+        let (labels, count) = (model.labels(), self.cuts.len());
+        let (cuts, row_sums) = (&self.cuts, model.pairwise().row_sums());
+        let rows = rows_per_chunk(labels.max(count));
+        let parts: Vec<Vec<[f64; 2]>> = self
+            .inside
+            .par_chunks_mut(rows * count.max(1))
+            .zip(y.par_chunks(rows * labels))
+            .zip(row_sums.par_chunks(rows))
+            .map(|((inside, y), row_sums)| {
+                let mut sums = vec![[0.0; 2]; count];
+                let pixels = inside.chunks_exact_mut(count).zip(y.chunks_exact(labels));
+                for ((inside, y), &d) in pixels.zip(row_sums) {
+                    for ((s, term), sums) in inside.iter_mut().zip(cuts).zip(&mut sums) {
+                        *s = snapped(term.members.iter().map(|&i| y[i]).sum());
+                        sums[0] += f64::from(d * *s);
+                        sums[1] += f64::from(d * (1.0 - *s));
+                    }
+                }
+                sums
+            })
+            .collect();
+        // K_ab |s_a - s_b| <= K_ab (s_a + s_b), and the same with 1 - s.
+        (0..count)
+            .map(|t| {
+                let total = |side: usize| parts.iter().map(|p| p[t][side]).sum::<f64>();
+                2.0 * f64::from(self.cuts[t].weight) * total(0).min(total(1))
+            })
+            .collect()
+    }
+
+    /// The cuts that must be filtered: all but the least, which together are worth at most `allowance`.
+    fn used(&self, worth: &[f64], allowance: f64) -> Vec<usize> {
+        let mut by_worth: Vec<usize> = (0..worth.len()).collect();
+        by_worth.sort_by(|&s, &t| worth[s].total_cmp(&worth[t]).then(s.cmp(&t)));
+        let mut skipped = 0.0;
+        by_worth.retain(|&t| {
+            skipped += worth[t];
+            skipped > allowance
+        });
+        by_worth.sort_unstable();
+        by_worth
+    }
+}
+
+fn snapped(s: f32) -> f32 {
+    if s < SNAP {
+        0.0
+    } else if s > 1.0 - SNAP {
+        1.0
+    } else {
+        s
+    }
+}
+
+/// Leaves out cuts that separate nothing, and adds up those that separate the same: a set and its
+/// complement do.
+fn simplify(cuts: &[Cut]) -> Vec<Term> {
+    let mut terms: Vec<Term> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for cut in cuts.iter().filter(|c| c.weight > 0.0) {
+        let count = cut.inside.iter().filter(|t| **t).count();
+        if count == 0 || count == cut.inside.len() {
+            continue;
+        }
+        // The smaller side, which is cheaper to sum up; of equal ones that with label 0.
+        let small = 2 * count < cut.inside.len() || (2 * count == cut.inside.len() && cut.inside[0]);
+        let members: Vec<usize> = (0..cut.inside.len()).filter(|&i| cut.inside[i] == small).collect();
+        let at = *known.entry(members.clone()).or_insert(terms.len());
+        match terms.get_mut(at) {
+            Some(term) => term.weight += cut.weight,
+            None => terms.push(Term { members, weight: cut.weight }),
+        }
+    }
+    terms
+}
+
+/// `Σ_a min_i (φ_a(i) + z_a(i))`, less an allowance for the arithmetic in single precision.
+pub(super) fn bound(model: &Model, z: &[f32]) -> f64 {
+    let labels = model.labels();
+    let smallest = |a: usize| {
+        let rows = model.unary()[a * labels..][..labels].iter().zip(&z[a * labels..][..labels]);
+        rows.map(|(&e, &z)| f64::from(e) + f64::from(z)).fold(f64::INFINITY, f64::min)
+    };
+    numeric::sum_by(model.pixels(), rows_per_chunk(labels), smallest) - 3e-7 * model.scale()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
+    use crate::rng::Rng;
+    use crate::solve::Settings;
+    use crate::{Beliefs, energy};
+    use std::time::Instant;
+
+    const POINTS: usize = 40;
+
+    fn kinds() -> Vec<Compatibility> {
+        vec![
+            Compatibility::potts(2),
+            Compatibility::potts(5),
+            Compatibility::per_label(vec![0.5, 0.0, 2.0]).unwrap(),
+            Compatibility::linear(5, None).unwrap(),
+            Compatibility::linear(5, Some(2.5)).unwrap(),
+        ]
+    }
+
+    fn model(costs: &Compatibility, rng: &mut Rng) -> Model {
+        let labels = costs.labels();
+        let mut numbers = |n: usize| (0..n).map(|_| rng.next_f64() as f32).collect::<Vec<_>>();
+        ModelBuilder::points(POINTS, labels)
+            .unary(numbers(POINTS * labels))
+            .features(numbers(POINTS * 2), 2, 0.3)
+            .compatibility(costs.clone())
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::Symmetric)
+            .build()
+            .unwrap()
+    }
+
+    /// Rows of the simplex, some of them corners.
+    fn beliefs(labels: usize, rng: &mut Rng) -> Beliefs {
+        let energies: Vec<f32> = (0..POINTS * labels).map(|_| 9.0 * rng.normal() as f32).collect();
+        let mut y = Beliefs::from_energies(&energies, labels);
+        y.as_mut_slice().chunks_exact_mut(labels).for_each(crate::solve::simplex::project);
+        y
+    }
+
+    #[test]
+    fn subgradients_touch_the_objective_and_stay_below_it() {
+        let mut rng = Rng::new(11);
+        for costs in kinds() {
+            let model = model(&costs, &mut rng);
+            let settings = Settings::default();
+            let mut context = Context::new(&model, &settings, Instant::now());
+            let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
+            let pairwise = |y: &Beliefs| energy::lp(&model, y, OrderedMode::Exact).unwrap().pairwise;
+            let tiny = 1e-5 * model.scale();
+            for mode in [OrderedMode::Exact, OrderedMode::Binned { bins: 4 }] {
+                for allowance in [0.0, 0.05 * model.scale()] {
+                    let y = beliefs(costs.labels(), &mut rng);
+                    let mut z = vec![0.0; y.as_slice().len()];
+                    terms.subgradient(&mut context, y.as_slice(), mode, allowance, &mut z);
+                    let here = numeric::dot(&z, y.as_slice());
+                    assert!(here <= pairwise(&y) + tiny);
+                    if mode == OrderedMode::Exact {
+                        assert!(here >= pairwise(&y) - allowance - tiny, "{here} {}", pairwise(&y));
+                    }
+                    for _ in 0..20 {
+                        let other = beliefs(costs.labels(), &mut rng);
+                        assert!(numeric::dot(&z, other.as_slice()) <= pairwise(&other) + tiny);
+                        let value = numeric::dot(model.unary(), other.as_slice()) + pairwise(&other);
+                        assert!(bound(&model, &z) <= value + tiny, "a bound on beliefs as on labellings");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_that_separate_the_same_are_one() {
+        assert_eq!(
+            simplify(&Compatibility::potts(2).cuts().unwrap()),
+            [Term { members: vec![0], weight: 1.0 }]
+        );
+        assert_eq!(simplify(&Compatibility::potts(5).cuts().unwrap()).len(), 5);
+        // Without truncation, one per place on the line; sums over the shorter side.
+        let line = simplify(&Compatibility::linear(6, None).unwrap().cuts().unwrap());
+        assert_eq!(line.len(), 5);
+        assert!(line.iter().all(|t| t.members.len() <= 3));
+        let free = Cut { inside: vec![true, false], weight: 0.0 };
+        let all = Cut { inside: vec![true, true], weight: 1.0 };
+        assert!(simplify(&[free, all]).is_empty());
+    }
+
+    #[test]
+    fn cuts_that_do_not_vary_cost_nothing() {
+        let mut rng = Rng::new(3);
+        let costs = Compatibility::potts(3);
+        let model = model(&costs, &mut rng);
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
+        let constant = Beliefs::from_labeling(&crate::Labeling::constant(POINTS, 1), 3);
+        let mut z = vec![1.0; POINTS * 3];
+        terms.subgradient(&mut context, constant.as_slice(), OrderedMode::Exact, 0.0, &mut z);
+        assert!(z.iter().all(|&v| v == 0.0));
+        assert_eq!(context.counts().ordered, 0);
+    }
+}

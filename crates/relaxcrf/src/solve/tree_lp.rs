@@ -1,0 +1,185 @@
+//! The LP for label costs that are no known sum of cuts: through trees that stand in for them.
+//!
+//! Each iteration takes one tree (see `trees.rs`) with distances that are nowhere below the costs, solves the
+//! LP over its cuts, rounds the beliefs from the root down, and fuses the labellings into the best one so
+//! far (see `fuse.rs`), which never gets worse: the true energy decides. Of several sampled trees it takes
+//! the one that overrates the costs least for the pairs of labels that meet in the best labelling.
+//!
+//! A bound of a tree's LP is none for the costs, since the tree costs more: there is none to report. Where
+//! the costs are exact sums of cuts, no tree is needed, and the method is `lp`, bounds included. This holds
+//! for Potts, per-label, linear and truncated linear costs, and for matrices that are trees themselves.
+
+use std::fmt;
+
+use super::fuse::fuse;
+use super::lp::{Lp, LpOptions};
+use super::trees::LabelTree;
+use super::{Context, Solver, Step};
+use crate::beliefs::Beliefs;
+use crate::error::{Error, Result};
+use crate::labeling::Labeling;
+use crate::model::{Compatibility, Cut, Model};
+use crate::rng::Rng;
+use crate::round;
+
+/// Trees sampled for each one used.
+const SAMPLES: u64 = 8;
+
+/// LP iterations per tree.
+const LP_STEPS: usize = 40;
+
+/// Trees in a row that may bring nothing.
+const PATIENCE: usize = 3;
+
+/// Options of the method `tree-lp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeOptions {
+    /// Most trees.
+    pub trees: usize,
+    /// How the LP of each tree is solved.
+    pub lp: LpOptions,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self { trees: 6, lp: LpOptions::default() }
+    }
+}
+
+impl fmt::Display for TreeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}", self.lp)?;
+        if self.trees == Self::default().trees {
+            return Ok(());
+        }
+        write!(f, "{}trees={}", if self.lp == LpOptions::default() { ":" } else { "," }, self.trees)
+    }
+}
+
+/// A solver for the method `tree-lp`: the plain LP where that is exact.
+pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solver>> {
+    let costs = model.compatibility();
+    if costs.cuts().is_some() {
+        return Ok(Box::new(Lp::new(model, options.lp)?));
+    }
+    if !costs.is_non_negative() || !costs.has_zero_diagonal() {
+        return Err(Error::Method {
+            method: "tree-lp".into(),
+            why: "label costs must not be negative, and equal labels must cost nothing".into(),
+            instead: "`dc-gen`, which takes any symmetric costs".into(),
+        });
+    }
+    let nested = LabelTree::nested(costs);
+    if nested.equals(costs) {
+        return Ok(Box::new(Lp::over(model, &nested.cuts(), options.lp, true)));
+    }
+    Ok(Box::new(TreeLp { options, nested: Some(nested), done: Vec::new(), best: None, energies: Vec::new() }))
+}
+
+/// The method where trees are needed. The beliefs it hands on are those of the best labelling.
+struct TreeLp {
+    options: TreeOptions,
+    /// The tree of nested neighbourhoods, until it was used.
+    nested: Option<LabelTree>,
+    /// Cuts of the trees used.
+    done: Vec<Vec<Cut>>,
+    best: Option<(Labeling, f64)>,
+    /// Energy of the best labelling at the start and after each tree.
+    energies: Vec<f64>,
+}
+
+impl TreeLp {
+    /// The tree that fits best where the labels of the best labelling meet, if a new one is found.
+    fn choose(&mut self, context: &mut Context, x: &Labeling) -> Option<LabelTree> {
+        let costs = context.model().compatibility();
+        let meetings = meetings(context, x);
+        let seed = context.settings().seed;
+        let first = self.done.len() as u64 * SAMPLES;
+        let sampled = (first..first + SAMPLES).map(|k| LabelTree::sample(costs, &mut Rng::stream(seed, k)));
+        let fresh = |tree: &LabelTree| !self.done.contains(&tree.cuts());
+        let tree = self
+            .nested
+            .iter()
+            .cloned()
+            .chain(sampled)
+            .filter(fresh)
+            .map(|tree| (excess(&tree, costs, &meetings), tree))
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .map(|(_, tree)| tree)?;
+        self.done.push(tree.cuts());
+        Some(tree)
+    }
+
+    /// The LP of a tree from the labelling, rounded in several ways.
+    fn proposals(&self, context: &mut Context, tree: &LabelTree, x: &Labeling) -> Vec<Labeling> {
+        let model = context.model();
+        let settings = context.settings();
+        let tolerance = settings.tolerance.unwrap_or(1e-5) * model.scale();
+        let mut lp = Lp::over(model, &tree.cuts(), self.options.lp, false);
+        let mut beliefs = Beliefs::from_labeling(x, model.labels());
+        for _ in 0..LP_STEPS {
+            let step = lp.step(context, &mut beliefs);
+            if step.residual <= tolerance || context.out_of_time() {
+                break;
+            }
+        }
+        let seed = |k: usize| Rng::stream(settings.seed ^ self.done.len() as u64, k as u64).next_u64();
+        let rounded = (0..settings.roundings).map(|k| round::top_down(&beliefs, tree, seed(k)));
+        std::iter::once(beliefs.argmax()).chain(rounded).collect()
+    }
+}
+
+impl Solver for TreeLp {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        let (mut x, mut energy) = self.best.take().unwrap_or_else(|| {
+            let x = beliefs.argmax();
+            let energy = context.evaluate(&x).total();
+            self.energies.push(energy);
+            (x, energy)
+        });
+        let tree = if self.done.len() < self.options.trees { self.choose(context, &x) } else { None };
+        if let Some(tree) = &tree {
+            for proposal in self.proposals(context, tree, &x) {
+                if let Some(better) = fuse(context, &x, energy, &proposal) {
+                    (x, energy) = better;
+                }
+            }
+        }
+        self.energies.push(energy);
+        *beliefs = Beliefs::from_labeling(&x, context.model().labels());
+        self.best = Some((x, energy));
+
+        let before = self.energies.len().checked_sub(PATIENCE + 1).map(|k| self.energies[k]);
+        let residual = match (&tree, before) {
+            (None, _) => 0.0,
+            (Some(_), None) => f64::INFINITY,
+            (Some(_), Some(before)) => before - energy,
+        };
+        Step { objective: energy, lower_bound: None, residual }
+    }
+}
+
+/// How much the labels meet: `Σ K_ab` over pixels a with label i and b with label j, plus a little for all.
+fn meetings(context: &mut Context, x: &Labeling) -> Vec<f64> {
+    let labels = context.model().labels();
+    let rows = Beliefs::from_labeling(x, labels).into_vec();
+    let mut filtered = vec![0.0; rows.len()];
+    context.filter(&rows, &mut filtered);
+    let mut sums = vec![0.0; labels * labels];
+    let mut total = 0.0;
+    for (row, &l) in filtered.chunks_exact(labels).zip(x.as_slice()) {
+        for (sum, &v) in sums[usize::from(l) * labels..].iter_mut().zip(row) {
+            *sum += f64::from(v);
+            total += f64::from(v);
+        }
+    }
+    let little = 1e-3 * total / sums.len() as f64;
+    sums.iter().map(|s| s + little).collect()
+}
+
+/// By how much a tree overrates the costs, pairs of labels counting as much as they meet.
+fn excess(tree: &LabelTree, costs: &Compatibility, meetings: &[f64]) -> f64 {
+    let labels = costs.labels();
+    let over = |i: usize, j: usize| f64::from(tree.distance(i, j) - costs.cost(i, j));
+    meetings.iter().enumerate().map(|(k, m)| m * over(k / labels, k % labels)).sum()
+}
