@@ -206,6 +206,23 @@ def test_pickles(scene):
     assert not np.array_equal(again.inference(3), crf.inference(3))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_interrupt_stops_between_updates():
+    code = """
+import os, signal, threading, numpy as np
+from relaxcrf.compat.pydensecrf import densecrf as dcrf
+crf = dcrf.DenseCRF2D(200, 200, 8)
+crf.addPairwiseGaussian(3, 3)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    crf.inference(10**9)
+except KeyboardInterrupt:
+    print(crf.inference(1).shape)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "(8, 40000)\n", run.stderr
+
+
 def test_helpers():
     labels = np.array([[0, 1], [2, 2]])
     u = utils.unary_from_labels(labels, 2, 0.8)

@@ -96,7 +96,7 @@ impl DenseCrf {
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let problem = self.snapshot();
         let mut space = self.take_space();
-        let q = pool::run(py, threads, || Ok(problem.infer(iterations, &mut space)))?;
+        let q = pool::run_until_signal(py, threads, |stop| Ok(problem.infer(iterations, stop, &mut space)))?;
         self.keep_space(space);
         to_array_of_rows(py, q, problem.labels)
     }

@@ -5,6 +5,9 @@
 //! on a thread pool that survives `fork` ([`pool`]), and the mean-field loop of the pydensecrf shim
 //! ([`mean_field`]).
 
+// A Python signature is a list of arguments, and these are Python's.
+#![allow(clippy::too_many_arguments)]
+
 mod arrays;
 mod densecrf;
 mod errors;

@@ -5,6 +5,7 @@
 //! pydensecrf's interface exactly: K_k are the core's classic lattices.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
@@ -108,10 +109,13 @@ impl Problem {
         q
     }
 
-    /// The beliefs after `iterations` updates of the start.
-    pub fn infer(&self, iterations: usize, space: &mut Workspace) -> Vec<f32> {
+    /// The beliefs after `iterations` updates of the start, or fewer if told to stop.
+    pub fn infer(&self, iterations: usize, stop: &AtomicBool, space: &mut Workspace) -> Vec<f32> {
         let mut q = self.start();
         for _ in 0..iterations {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
             self.update(&q, space);
             std::mem::swap(&mut q, &mut space.next);
         }

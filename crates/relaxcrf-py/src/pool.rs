@@ -8,8 +8,10 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use pyo3::prelude::*;
@@ -19,6 +21,9 @@ use crate::errors::{ArgumentError, InternalError, exception, internal};
 
 /// More threads than this are a mistake in an argument or an environment variable.
 const MOST_THREADS: usize = 4096;
+
+/// How often signals are looked at while nothing else happens.
+pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Forks seen by this process and its ancestors.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
@@ -140,6 +145,36 @@ pub fn run_beside<T: Send, U: Send>(
     });
     let done = done.ok_or_else(|| InternalError::new_err("the work was never started"))?;
     Ok((done.map_err(|p| internal(p.as_ref()))?.map_err(exception)?, beside))
+}
+
+/// As [`run`] for long work that looks at a flag now and then and returns early when it is set: Ctrl-C sets it,
+/// and is then raised.
+pub fn run_until_signal<T: Send>(
+    py: Python,
+    threads: Option<usize>,
+    work: impl FnOnce(&AtomicBool) -> relaxcrf::Result<T> + Send,
+) -> PyResult<T> {
+    let stop = AtomicBool::new(false);
+    let stopped = &stop;
+    let (alive, ended) = channel::<()>();
+    let work = move || {
+        // Dropped when the work ends, however it ends.
+        let _alive = alive;
+        work(stopped)
+    };
+    let watch = move || {
+        while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SIGNAL_INTERVAL) {
+            if let Err(e) = Python::attach(|py| py.check_signals()) {
+                stopped.store(true, Ordering::Relaxed);
+                return Some(e);
+            }
+        }
+        None
+    };
+    match run_beside(py, threads, work, watch)? {
+        (_, Some(interrupt)) => Err(interrupt),
+        (value, None) => Ok(value),
+    }
 }
 
 /// No panic crosses into Python. What the work touched is dropped, so nothing half-done can be seen.

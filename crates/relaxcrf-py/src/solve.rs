@@ -14,10 +14,8 @@ use relaxcrf::solve::{Pipeline, Progress, Settings};
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
 use crate::model::Model;
-use crate::pool;
+use crate::pool::{self, SIGNAL_INTERVAL};
 
-/// How often signals are looked at while nothing else happens.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a pool's thread that waits for a callback sleeps when there is nothing else to do.
 const NAP: Duration = Duration::from_micros(100);
 
