@@ -126,7 +126,7 @@ def test_warning_points_at_the_caller(scene):
             errors.RelaxcrfError,
             "standard deviation",
         ),
-        (lambda: relaxcrf.refine(np.zeros((3, 3)), np.ones((2, 3, 3)) / 2, "nice"), errors.ArgumentError, "voc"),
+        (lambda: relaxcrf.refine(np.zeros((3, 3)), np.ones((2, 3, 3)) / 2, "nice"), errors.ArgumentError, "network, voc"),
         (
             lambda: relaxcrf.refine(np.zeros((3, 3)), np.ones((2, 3, 3)) / 2, output="x"),
             errors.ArgumentError,
