@@ -96,6 +96,19 @@ def test_the_interpreter_is_free_meanwhile(work):
     assert len(inside) > 5 and gaps.max() < 0.5 * (end - start), (len(inside), gaps.max(), end - start)
 
 
+def test_calls_with_one_thread_each_do_not_wait_for_each_other():
+    """Two calls at once overlap: each sees the other's callback happen before its own end."""
+    image, p, _ = make_scene()
+    model = relaxcrf.Model(-np.log(p), [relaxcrf.Bilateral(image, 40, 13, 5)])
+    meet = threading.Barrier(2)
+
+    def run(_):
+        return relaxcrf.solve(model, "mf5", threads=1, callback=lambda _: meet.wait(PATIENCE) and False).iterations
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(run, range(2))) == [5, 5]
+
+
 def start_methods():
     wanted = ["fork", "spawn", "forkserver"]
     return [m for m in wanted if m in multiprocessing.get_all_start_methods()]

@@ -1,4 +1,8 @@
-//! Threads: one pool per process and size, built when first needed.
+//! Threads: pools that are leased to one call at a time, and kept for the next.
+//!
+//! Calls from several Python threads never share a pool, so none waits for another, and a callback may call the
+//! library again. A call that does not ask for a number of threads gets its share of the default when others
+//! are at work: results do not depend on it.
 //!
 //! A forked child inherits the memory of a pool but none of its threads; work handed to it would wait forever,
 //! and a lock that another thread held at the moment of the fork stays locked. So pools belong to the process
@@ -10,7 +14,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -21,6 +25,8 @@ use crate::errors::{ArgumentError, InternalError, exception, internal};
 
 /// More threads than this are a mistake in an argument or an environment variable.
 const MOST_THREADS: usize = 4096;
+/// Pools of one size that are kept while nobody needs them.
+const MOST_IDLE: usize = 16;
 
 /// How often signals are looked at while nothing else happens.
 pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -31,15 +37,70 @@ static FORKS: AtomicUsize = AtomicUsize::new(0);
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 static REGISTRY: LazyLock<ArcSwap<Registry>> = LazyLock::new(|| ArcSwap::from_pointee(Registry::new()));
 
-/// The pools of one process, by number of threads.
+/// The pools of one process that wait for work, by number of threads.
 struct Registry {
     process: (u32, usize),
-    pools: Mutex<HashMap<usize, Arc<ThreadPool>>>,
+    idle: Mutex<HashMap<usize, Vec<ThreadPool>>>,
+    /// Calls at work.
+    active: AtomicUsize,
 }
 
 impl Registry {
     fn new() -> Self {
-        Self { process: this_process(), pools: Mutex::default() }
+        Self { process: this_process(), idle: Mutex::default(), active: AtomicUsize::new(0) }
+    }
+
+    /// Only threads that hold the interpreter's lock take this one, so it is never held at the moment of a fork.
+    fn idle(&self) -> MutexGuard<'_, HashMap<usize, Vec<ThreadPool>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pool in use by one call.
+struct Lease {
+    registry: Arc<Registry>,
+    threads: usize,
+    pool: Option<ThreadPool>,
+}
+
+impl Lease {
+    /// A pool with so many threads, or with a share of the default number.
+    fn new(threads: Option<usize>) -> PyResult<Self> {
+        let asked = threads.map(checked).transpose()?;
+        let registry = registry();
+        let others = registry.active.fetch_add(1, Ordering::Relaxed);
+        let threads = asked.unwrap_or_else(|| (get_num_threads() / (others + 1)).max(1));
+        let kept = registry.idle().get_mut(&threads).and_then(Vec::pop);
+        let mut lease = Self { registry, threads, pool: kept };
+        if lease.pool.is_none() {
+            let pool = ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .thread_name(|k| format!("relaxcrf-{k}"))
+                .build()
+                .map_err(|e| InternalError::new_err(format!("cannot start {threads} threads: {e}")))?;
+            lease.pool = Some(pool);
+        }
+        Ok(lease)
+    }
+
+    fn pool(&self) -> &ThreadPool {
+        self.pool.as_ref().unwrap_or_else(|| unreachable!("a lease has its pool until it is dropped"))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.registry.active.fetch_sub(1, Ordering::Relaxed);
+        let Some(pool) = self.pool.take() else { return };
+        if self.registry.process != this_process() {
+            // A callback forked: the threads are the parent's.
+            return std::mem::forget(pool);
+        }
+        let mut idle = self.registry.idle();
+        let kept = idle.entry(self.threads).or_default();
+        if kept.len() < MOST_IDLE {
+            kept.push(pool);
+        }
     }
 }
 
@@ -59,27 +120,6 @@ fn registry() -> Arc<Registry> {
         std::mem::forget(Arc::clone(&previous));
         std::mem::forget(current);
     }
-}
-
-/// A pool with so many threads, or with the default number.
-fn pool(threads: Option<usize>) -> PyResult<Arc<ThreadPool>> {
-    let threads = match threads {
-        None => get_num_threads(),
-        Some(n) => checked(n)?,
-    };
-    let registry = registry();
-    let mut pools = registry.pools.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(pool) = pools.get(&threads) {
-        return Ok(Arc::clone(pool));
-    }
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|k| format!("relaxcrf-{k}"))
-        .build()
-        .map_err(|e| InternalError::new_err(format!("cannot start {threads} threads: {e}")))?;
-    let pool = Arc::new(pool);
-    pools.insert(threads, Arc::clone(&pool));
-    Ok(pool)
 }
 
 fn checked(threads: usize) -> PyResult<usize> {
@@ -123,8 +163,8 @@ pub fn run<T: Send>(
     threads: Option<usize>,
     work: impl FnOnce() -> relaxcrf::Result<T> + Send,
 ) -> PyResult<T> {
-    let pool = pool(threads)?;
-    py.detach(|| pool.install(|| guarded(work))).map_err(|p| internal(p.as_ref()))?.map_err(exception)
+    let lease = Lease::new(threads)?;
+    py.detach(|| lease.pool().install(|| guarded(work))).map_err(|p| internal(p.as_ref()))?.map_err(exception)
 }
 
 /// Runs `work` on the pool while the calling thread does `meanwhile`, both without the interpreter lock.
@@ -134,10 +174,10 @@ pub fn run_beside<T: Send, U: Send>(
     work: impl FnOnce() -> relaxcrf::Result<T> + Send,
     meanwhile: impl FnOnce() -> U + Send,
 ) -> PyResult<(T, U)> {
-    let pool = pool(threads)?;
+    let lease = Lease::new(threads)?;
     let (done, beside) = py.detach(|| {
         let mut done = None;
-        let beside = pool.in_place_scope(|scope| {
+        let beside = lease.pool().in_place_scope(|scope| {
             scope.spawn(|_| done = Some(guarded(work)));
             meanwhile()
         });

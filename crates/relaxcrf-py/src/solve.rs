@@ -16,9 +16,6 @@ use crate::errors::{ArgumentError, exception};
 use crate::model::Model;
 use crate::pool::{self, SIGNAL_INTERVAL};
 
-/// How long a pool's thread that waits for a callback sleeps when there is nothing else to do.
-const NAP: Duration = Duration::from_micros(100);
-
 /// Runs a method. Returns what it found and, if a callback or a signal ended it, the exception.
 #[pyfunction]
 #[pyo3(signature = (
@@ -122,24 +119,11 @@ fn progress_tuple<'py>(py: Python<'py>, p: &Progress) -> PyResult<Bound<'py, PyT
         .into_pyobject(py)
 }
 
-/// On the pool: hands the progress to the caller's thread and does other work until it was seen, since a
-/// callback may itself need the pool.
+/// On the pool: hands the progress to the caller's thread and waits until it was seen.
 fn wait_for_answer(tell: &Sender<Progress>, answered: &Receiver<()>, progress: &Progress) {
-    if tell.send(progress.clone()).is_err() {
-        return;
-    }
-    loop {
-        match rayon::yield_now() {
-            Some(rayon::Yield::Executed) => {
-                if answered.try_recv().is_ok() {
-                    return;
-                }
-            }
-            _ => match answered.recv_timeout(NAP) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-            },
-        }
+    if tell.send(progress.clone()).is_ok() {
+        // An error means that the caller's thread no longer listens, which is an answer too.
+        let _ = answered.recv();
     }
 }
 
