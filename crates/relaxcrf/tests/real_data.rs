@@ -28,7 +28,11 @@ fn check(model: &Model, what: &str) {
 }
 
 fn picture(folder: &Path, name: &str) -> PathBuf {
-    ["png", "jpg", "bmp"].map(|e| folder.join(format!("{name}.{e}"))).into_iter().find(|p| p.exists()).unwrap()
+    ["png", "jpg", "bmp"]
+        .map(|e| folder.join(format!("{name}.{e}")))
+        .into_iter()
+        .find(|p| p.exists())
+        .unwrap()
 }
 
 #[test]
