@@ -48,7 +48,7 @@ class Reference:
         return self.softmax(-self.unary - self.messages(q))
 
     def kl(self, q):
-        unary = np.where(q > 0, self.unary * q, 0)
+        unary = self.unary[q > 0] * q[q > 0]
         return (q * np.log(np.maximum(q, 1e-20))).sum() + unary.sum() + (q * self.messages(q)).sum()
 
     @staticmethod

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pathlib
+import sys
 
 import relaxcrf
 from relaxcrf import _core
@@ -40,6 +41,8 @@ def test_stub_and_module_agree():
             if any(isinstance(d, ast.Name) and d.id == "property" for d in child.decorator_list):
                 assert inspect.isgetsetdescriptor(getattr(built, member)), member
                 continue
+            if member == "__new__" and sys.version_info < (3, 10):
+                continue  # Python 3.9 cannot tell the signature of a native class.
             function = built if member == "__new__" else getattr(built, member)
             assert built_signature(function) == signature_of(child), (name, member)
 
