@@ -6,6 +6,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relaxcrf::solve::{Pipeline, Progress, Settings};
 
+use crate::report::Messages;
+
 /// Shows how far a run is.
 pub struct Meter {
     bar: ProgressBar,
@@ -17,10 +19,20 @@ impl Meter {
     /// A meter that says what is being prepared until the run starts.
     pub fn new(quiet: bool, preparing: &str) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let bar = ProgressBar::with_draw_target(None, target).with_style(ProgressStyle::default_spinner());
         bar.set_message(preparing.to_string());
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar, limits: Vec::new() }
+    }
+
+    /// Says what is going on now.
+    pub fn say(&self, now: &str) {
+        self.bar.set_message(now.to_string());
+    }
+
+    /// Messages that do not run into the line of progress.
+    pub fn messages(&self, quiet: bool) -> Messages {
+        Messages::new(quiet, self.bar.clone())
     }
 
     /// Switches to the iterations of a run.
@@ -38,7 +50,7 @@ impl Meter {
         self.bar.set_length(self.limits.get(progress.stage).copied().unwrap_or(0));
         self.bar.set_position(progress.iteration as u64);
         let bound = progress.lower_bound.map_or(String::new(), |b| format!(", at least {b:.6e}"));
-        self.bar.set_message(format!("{}: energy {:.6e}{bound}", progress.method, progress.energy));
+        self.say(&format!("{}: energy {:.6e}{bound}", progress.method, progress.energy));
         ControlFlow::Continue(())
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
+use indicatif::ProgressBar;
 use relaxcrf::energy::Energy;
 use relaxcrf::model::{CompatibilityKind, Features, Term};
 use relaxcrf::solve::{Pipeline, Progress, Solution, Status};
@@ -14,21 +15,23 @@ use serde::Serialize;
 const ERROR_SAMPLES: usize = 64;
 
 /// Messages for people, on standard error.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Messages {
     quiet: bool,
+    /// The line of progress that has to step aside.
+    bar: ProgressBar,
 }
 
 impl Messages {
     /// Silent if `quiet`.
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet }
+    pub fn new(quiet: bool, bar: ProgressBar) -> Self {
+        Self { quiet, bar }
     }
 
     /// Something looks wrong but need not be.
     pub fn warn(&self, text: &str) {
         if !self.quiet {
-            complain(&format!("warning: {text}"));
+            self.bar.suspend(|| complain(&format!("warning: {text}")));
         }
     }
 }
@@ -50,15 +53,27 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(serde_json::to_string(value)? + "\n"))
 }
 
-/// An empty table with these headings.
+/// Terminals that claim to be narrower than this are not believed: a table of single letters helps nobody.
+const NARROWEST: u16 = 60;
+
+/// An empty table with these headings, as wide as the terminal at most.
 pub fn table(headings: &[&str]) -> Table {
     let mut table = Table::new();
     let style = presets::UTF8_HORIZONTAL_ONLY
         .header_separator(LineStyle::none().fill('─').junction('─'))
         .row_separator(LineStyle::none());
-    table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(style);
+    if table.width().is_some_and(|width| width >= NARROWEST) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table.set_header(headings);
     table
+}
+
+/// Names and values, one pair a line.
+pub fn facts(facts: &[(&str, String)]) -> String {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    facts.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
 }
 
 /// Aligns all columns but the first to the right, for columns of numbers.
@@ -94,6 +109,8 @@ pub struct RunReport {
     pub gap: Option<f64>,
     pub unary_energy: f64,
     pub pairwise_energy: f64,
+    /// Of the last stage's most believed labels: what the method itself arrived at.
+    pub final_energy: f64,
     pub seconds: f64,
     pub filter_calls: usize,
     pub ordered_calls: usize,
@@ -162,6 +179,7 @@ impl RunReport {
             gap: solution.gap(),
             unary_energy: solution.energy.unary,
             pairwise_energy: solution.energy.pairwise,
+            final_energy: solution.final_energy.total(),
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,
             ordered_calls: solution.counts.ordered,

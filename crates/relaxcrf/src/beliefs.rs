@@ -18,7 +18,7 @@ pub struct Beliefs {
 impl Beliefs {
     /// Takes rows that must lie on the simplex up to rounding; they are divided by their sums.
     pub fn new(values: Vec<f32>, labels: usize) -> Result<Self> {
-        if labels == 0 || values.is_empty() || values.len() % labels != 0 {
+        if labels == 0 || values.is_empty() || !values.len().is_multiple_of(labels) {
             return Err(Error::shape(
                 "beliefs",
                 format!("{} values", values.len()),
@@ -28,7 +28,8 @@ impl Beliefs {
         let mut beliefs = Self { labels, values };
         for (a, row) in beliefs.values.chunks_exact_mut(labels).enumerate() {
             let sum: f32 = row.iter().sum();
-            if row.iter().any(|&v| !(v >= 0.0)) || !((sum - 1.0).abs() < 1e-2) {
+            let proper = row.iter().all(|&v| v >= 0.0) && (sum - 1.0).abs() < 1e-2;
+            if !proper {
                 return Err(Error::Element {
                     what: "beliefs".into(),
                     got: format!("a row that sums to {sum}"),

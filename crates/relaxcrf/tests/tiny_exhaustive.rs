@@ -195,7 +195,7 @@ fn one_filter_call_an_iteration() {
 fn forbidden_labels_are_never_used() {
     let mut r = Numbers(5);
     let (n, labels) = (40, 3);
-    let forbidden = |a: usize, i: usize| (a + i) % 3 == 0;
+    let forbidden = |a: usize, i: usize| (a + i).is_multiple_of(3);
     let unary = (0..n * labels)
         .map(|k| if forbidden(k / labels, k % labels) { f32::INFINITY } else { r.next() })
         .collect();

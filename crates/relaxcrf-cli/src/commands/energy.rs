@@ -10,13 +10,13 @@ use super::use_threads;
 use crate::args::EnergyArgs;
 use crate::inputs::{self, Source};
 use crate::progress::Meter;
-use crate::report::{self, EnergyReport, Messages, table};
+use crate::report::{self, EnergyReport};
 
 /// Evaluates one labelling.
 pub fn run(args: &EnergyArgs) -> Result<()> {
-    let messages = Messages::new(args.common.quiet);
     use_threads(&args.common)?;
     let meter = Meter::new(args.common.quiet, "building the model");
+    let messages = meter.messages(args.common.quiet);
     let source =
         Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels_as_unary.as_ref());
     let mut model_args = args.model.clone();
@@ -26,6 +26,7 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     }
     let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
     let labeling = inputs::labeling(&args.labels, &args.image, &model)?;
+    meter.say("evaluating");
     let started = Instant::now();
     let energy = energy::of_labeling(&model, &labeling)?;
     let report = EnergyReport::new(&model, &labeling, energy, started.elapsed().as_secs_f64());
@@ -34,14 +35,11 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     if args.common.json {
         return report::print_json(&report);
     }
-    let mut shown = table(&["energy", "unary", "pairwise", "operator", "normalization", "labels used"]);
-    shown.add_row([
-        report::number(report.energy),
-        report::number(report.unary_energy),
-        report::number(report.pairwise_energy),
-        report.operator.clone(),
-        report.normalization.clone(),
-        format!("{} of {}", report.labels_used, report.label_count),
-    ]);
-    report::print(&format!("{shown}\n"))
+    report::print(&report::facts(&[
+        ("energy", report::number(report.energy)),
+        ("unary", report::number(report.unary_energy)),
+        ("pairwise", report::number(report.pairwise_energy)),
+        ("operator", format!("{}, normalization {}", report.operator, report.normalization)),
+        ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+    ]))
 }

@@ -12,11 +12,10 @@ use crate::args::{RunArgs, SegmentArgs};
 use crate::inputs::{self, Source};
 use crate::outputs::check_writable;
 use crate::progress::Meter;
-use crate::report::{self, Messages, RunReport, table};
+use crate::report::{self, RunReport};
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
-    let messages = Messages::new(args.common.quiet);
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
@@ -29,6 +28,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     use_threads(&args.common)?;
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
+    let messages = meter.messages(args.common.quiet);
     let model = inputs::model(&args.image, source, &args.unary, &args.model, args.common.seed, &messages)?;
     let settings = settings(&args.run, args.common.seed);
     meter.start(&args.run.method, &settings);
@@ -48,28 +48,19 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     if args.common.quiet {
         return Ok(());
     }
-    let mut shown = table(&[
-        "method",
-        "status",
-        "energy",
-        "lower bound",
-        "gap",
-        "labels used",
-        "seconds",
-        "filter calls",
-    ]);
     let report = RunReport::new(&model, &args.run.method, &solution, false);
-    shown.add_row([
-        report.method.clone(),
-        report.status.clone(),
-        report::number(report.energy),
-        report::optional(report.lower_bound, report::number),
-        report::optional(report.gap, report::percent),
-        format!("{} of {}", report.labels_used, report.label_count),
-        format!("{:.2}", report.seconds),
-        report.filter_calls.to_string(),
-    ]);
-    report::print(&format!("{shown}\n"))
+    let parts = [report.energy, report.unary_energy, report.pairwise_energy].map(report::number);
+    let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
+    report::print(&report::facts(&[
+        ("method", format!("{}: {}", report.method, report.status)),
+        ("energy", format!("{} (unary {}, pairwise {})", parts[0], parts[1], parts[2])),
+        ("lower bound", report::optional(report.lower_bound, report::number)),
+        ("gap", report::optional(report.gap, report::percent)),
+        ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+        ("calls", calls),
+        ("seconds", format!("{:.2}", report.seconds)),
+        ("written", args.output.display().to_string()),
+    ]))
 }
 
 /// The run's limits.

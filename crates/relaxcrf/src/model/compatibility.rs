@@ -67,7 +67,7 @@ impl Compatibility {
     /// Labels i, j cost `min(|i - j|, truncation)`; without truncation, the line metric.
     pub fn linear(labels: usize, truncation: Option<f32>) -> Result<Self> {
         let truncation = truncation.unwrap_or(f32::INFINITY);
-        if !(truncation > 0.0) {
+        if truncation.is_nan() || truncation <= 0.0 {
             return Err(Error::value("truncation of the linear compatibility", truncation, "positive"));
         }
         Self::with_spectrum(labels, Kind::Linear { truncation })

@@ -5,6 +5,7 @@ mod compatibility;
 mod kernel;
 mod pairwise;
 mod plan;
+pub mod presets;
 pub mod unary;
 
 use std::sync::Arc;

@@ -31,17 +31,21 @@ pub(super) fn relative_gap(energy: f64, bound: f64) -> f64 {
 }
 
 impl Best {
-    /// The better of the unary argmin, the constant labellings and the rounded start.
+    /// The unary argmin.
+    pub(super) fn unary(context: &mut Context) -> Self {
+        let labeling = context.model().unary_argmin();
+        let energy = context.evaluate(&labeling);
+        Self { seen: (labeling.clone(), energy), labeling, energy, bound: None }
+    }
+
+    /// The best of the unary argmin, the constant labellings and the rounded start.
     pub(super) fn new(context: &mut Context, start: &Beliefs) -> Self {
         let model = context.model();
-        let labeling = model.unary_argmin();
-        let energy = context.evaluate(&labeling);
-        let mut best = Self { seen: (labeling.clone(), energy), labeling, energy, bound: None };
+        let mut best = Self::unary(context);
         let constants = energy::of_constants(model);
-        if let Some((label, &e)) = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1)) {
-            if e < best.energy.total() {
-                best.offer(context, Labeling::constant(model.pixels(), label as u16));
-            }
+        let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        if let Some((label, _)) = lowest.filter(|(_, e)| **e < best.energy.total()) {
+            best.offer(context, Labeling::constant(model.pixels(), label as u16));
         }
         best.offer(context, start.argmax());
         best

@@ -1,10 +1,10 @@
 //! From the convex end to the tight end of the family `E_c`, one filter call a step.
 //!
 //! Each step is the difference-of-convex step of the current member (see `dc_neg.rs`), taken from a point
-//! moved on by momentum, while c falls geometrically from the typical row sum, where the problem is convex,
-//! to a share of it; `dc-neg` finishes. What matters happens near the convex end: where labels compete
-//! there, they settle by consensus of the neighbourhood instead of by the noise of single pixels. So the
-//! schedule spends its steps there and leaves the rest of the way to the finish.
+//! moved on by momentum, while c falls from the typical row sum, where the problem is convex, to a small share
+//! of it; `dc-neg` finishes. What matters happens near the convex end: where labels compete there, they
+//! settle by consensus of the neighbourhood instead of by the noise of single pixels. So the schedule spends
+//! most of its steps there and walks the rest of the way fast.
 
 use super::dc_neg::{DcNeg, Origin, projected_step, require_negative};
 use super::quadratic::Quadratic;
@@ -14,20 +14,40 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::numeric;
 
-/// How c falls. It is one number for all pixels: following each pixel's own row sum was measurably worse.
+/// How c falls: slowly from `from` to `turn`, then fast to `to`, geometrically in both parts.
+///
+/// c is one number for all pixels: following each pixel's own row sum was measurably worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     /// First c, as a share of the median row sum.
     pub from: f32,
+    /// c where the fall becomes fast, as a share of the median row sum.
+    pub turn: f32,
     /// Last c, as a share of the median row sum.
     pub to: f32,
-    /// Steps from first to last.
+    /// Steps in all.
     pub steps: usize,
 }
 
 impl Default for Schedule {
     fn default() -> Self {
-        Self { from: 1.0, to: 0.85, steps: 80 }
+        Self { from: 1.0, turn: 0.9, to: 0.02, steps: 80 }
+    }
+}
+
+impl Schedule {
+    /// Share of the steps that go into the slow part.
+    const SLOW: f32 = 0.6;
+
+    /// c at the given step, as a share of the median row sum.
+    fn share(&self, step: usize) -> f32 {
+        let fall = |from: f32, to: f32, progress: f32| from * (to / from).powf(progress);
+        let slow = (Self::SLOW * self.steps as f32) as usize;
+        if step < slow {
+            fall(self.from, self.turn, step as f32 / slow as f32)
+        } else {
+            fall(self.turn, self.to, (step - slow) as f32 / ((self.steps - slow).max(2) - 1) as f32)
+        }
     }
 }
 
@@ -62,13 +82,6 @@ impl<'m> Graduated<'m> {
             finish: DcNeg::new(model)?,
         })
     }
-
-    /// c of the step to be taken.
-    fn c(&self) -> f32 {
-        let Schedule { from, to, steps } = self.schedule;
-        let progress = self.taken as f32 / (steps.max(2) - 1) as f32;
-        from * (to / from).powf(progress) * self.median_row_sum
-    }
 }
 
 impl Solver for Graduated<'_> {
@@ -86,7 +99,7 @@ impl Solver for Graduated<'_> {
         let diagonal = model.pairwise().diagonal();
         let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, diagonal);
 
-        let c = self.c();
+        let c = self.schedule.share(self.taken) * self.median_row_sum;
         let started = self.taken > 0;
         let origin = Origin {
             y: beliefs.as_slice(),
@@ -104,5 +117,24 @@ impl Solver for Graduated<'_> {
             (self.filtered, self.earlier, self.earlier_filtered, self.next) = Default::default();
         }
         Step { objective, lower_bound: None, residual: f64::INFINITY }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c_falls_from_first_to_last_without_a_jump() {
+        for steps in [1, 2, 3, 10, 80] {
+            let schedule = Schedule { steps, ..Schedule::default() };
+            let shares: Vec<f32> = (0..steps).map(|k| schedule.share(k)).collect();
+            assert!(shares.windows(2).all(|s| s[1] <= s[0]), "{shares:?}");
+            assert!(shares.iter().all(|s| (schedule.to * 0.999..=schedule.from).contains(s)), "{shares:?}");
+            if steps >= 10 {
+                assert_eq!(shares[0], schedule.from);
+                assert!((shares[steps - 1] - schedule.to).abs() < 1e-3);
+            }
+        }
     }
 }

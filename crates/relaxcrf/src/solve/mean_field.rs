@@ -14,17 +14,18 @@ use super::simplex::softmax;
 use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::rows_per_chunk;
+use crate::numeric::{row_sum, rows_per_chunk};
 
 /// A failed update is repeated with half the step; below this the beliefs are as good as stationary.
 const SMALLEST_STEP: f32 = 1.0 / 1024.0;
 
-/// The method `unary`: nothing to do, since the loop starts from the unary argmin.
+/// The method `unary`: all belief in the label that each pixel prefers on its own.
 #[derive(Debug)]
 pub(super) struct UnaryOnly;
 
 impl Solver for UnaryOnly {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        *beliefs = Beliefs::from_labeling(&context.model().unary_argmin(), context.model().labels());
         let objective = crate::numeric::dot(context.model().unary(), beliefs.as_slice());
         Step { objective, lower_bound: None, residual: 0.0 }
     }
@@ -114,12 +115,9 @@ fn free_energy(model: &Model, y: &[f32], filtered: &[f32]) -> f64 {
             let pixels = y.chunks_exact(labels).zip(filtered.chunks_exact(labels));
             for ((y, filtered), linear) in pixels.zip(linear.chunks_exact(labels)) {
                 mu.multiply(filtered, &mut product);
-                for ((&q, &p), &e) in y.iter().zip(&product).zip(linear) {
-                    if q > 0.0 {
-                        let (q, local) = (f64::from(q), f64::from(e) + f64::from(p));
-                        total += q * (q.ln() + local);
-                    }
-                }
+                let share =
+                    |i: usize| if y[i] > 0.0 { y[i] * (y[i].ln() + linear[i] + product[i]) } else { 0.0 };
+                total += f64::from(row_sum(labels, share));
             }
             total
         })

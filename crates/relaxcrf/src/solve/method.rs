@@ -65,6 +65,26 @@ pub const METHODS: &[MethodInfo] = &[
         promise: "equals the common code",
     },
     MethodInfo {
+        name: "qp",
+        summary: "convex QP relaxation, accelerated projected gradient (qp:fw: Frank-Wolfe)",
+        promise: "certified lower bound",
+    },
+    MethodInfo {
+        name: "dc-gen",
+        summary: "difference of convex for any symmetric compatibility",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "dc-neg",
+        summary: "difference of convex for Potts and other conditionally negative compatibilities",
+        promise: "energy of the QP never rises",
+    },
+    MethodInfo {
+        name: "graduated",
+        summary: "from the convex QP to the plain one by a schedule, finished by dc-neg",
+        promise: "",
+    },
+    MethodInfo {
         name: "lp",
         summary: "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
         promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
@@ -132,7 +152,9 @@ impl fmt::Display for Method {
             Self::DcNeg => f.write_str("dc-neg"),
             Self::DcGen => f.write_str("dc-gen"),
             Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
-            Self::Graduated(s) => write!(f, "graduated:from={},to={},steps={}", s.from, s.to, s.steps),
+            Self::Graduated(s) => {
+                write!(f, "graduated:from={},turn={},to={},steps={}", s.from, s.turn, s.to, s.steps)
+            }
             Self::Lp(options) => write!(f, "lp{options}"),
             Self::TreeLp(options) => write!(f, "tree-lp{options}"),
         }
@@ -201,6 +223,7 @@ impl FromStr for Method {
                 let mut schedule = Schedule::default();
                 let share = |x: &f32| *x > 0.0 && *x <= 10.0;
                 schedule.from = options.number("from", share)?.unwrap_or(schedule.from);
+                schedule.turn = options.number("turn", share)?.unwrap_or(schedule.turn);
                 schedule.to = options.number("to", share)?.unwrap_or(schedule.to);
                 schedule.steps =
                     options.number("steps", |n: &usize| *n <= 1_000_000)?.unwrap_or(schedule.steps);
@@ -234,6 +257,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
+    pub(super) fn is_unary(&self) -> bool {
+        self.stages == [Method::Unary]
+    }
+
     /// The stages in order.
     pub fn stages(&self) -> &[Method] {
         &self.stages

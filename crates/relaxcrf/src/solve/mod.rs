@@ -86,7 +86,8 @@ pub struct Progress {
 /// What a run returns.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// The best labelling seen: never worse than the unary argmin or any constant labelling.
+    /// The best labelling seen: never worse than the unary argmin or any constant labelling. (The method
+    /// `unary` alone answers with the unary argmin.)
     pub labeling: Labeling,
     /// Its energy.
     pub energy: Energy,
@@ -139,7 +140,8 @@ pub fn solve(
         .collect::<Result<Vec<_>>>()?;
 
     let mut context = Context::new(model, settings, started);
-    let mut best = Best::new(&mut context, &beliefs);
+    let mut best =
+        if pipeline.is_unary() { Best::unary(&mut context) } else { Best::new(&mut context, &beliefs) };
     let mut trace = Vec::new();
     let mut iterations = 0;
     let mut status = Status::Converged;

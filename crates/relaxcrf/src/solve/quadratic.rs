@@ -126,6 +126,9 @@ impl<'m> Quadratic<'m> {
 
     /// Writes the gradient row at pixel `a` and returns the pixel's share of E_c.
     pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+        if self.model.compatibility().is_potts() {
+            return self.potts_gradient(a, filtered, y, c, out);
+        }
         self.product(filtered, y, c, out);
         let mut value = 0.0;
         for (i, (o, &v)) in out.iter_mut().zip(y).enumerate() {
@@ -134,6 +137,21 @@ impl<'m> Quadratic<'m> {
             *o = linear + 2.0 * *o;
         }
         value
+    }
+
+    /// [`Quadratic::gradient`] for Potts, where μ w is the sum of w less w: plain loops over the labels.
+    fn potts_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+        let labels = y.len();
+        let linear = &self.model.linear()[a * labels..(a + 1) * labels];
+        let sum = numeric::row_sum(labels, |i| filtered[i] - c * y[i]);
+        for i in 0..labels {
+            out[i] = sum - (filtered[i] - c * y[i]);
+        }
+        let value = numeric::row_sum(labels, |i| y[i] * (linear[i] + out[i]));
+        for i in 0..labels {
+            out[i] = linear[i] + 2.0 * out[i];
+        }
+        f64::from(value)
     }
 
     /// E_c(y), given K y and c.

@@ -108,7 +108,7 @@ pub fn msrc_sample(
     let image = relaxcrf::io::read_image(&folder.join("2_14_s.bmp")).unwrap();
     let scores = relaxcrf::io::CompressedScores::read(&folder.join("2_14_s.c_unary")).unwrap();
     let labels = scores.labels();
-    let [spatial, weight, bilateral, color, bilateral_weight] = match parameters {
+    let numbers: [f64; 5] = match parameters {
         "msrc_dcneg" => [3.535267, 2.247081, 31.232626, 7.949970, 1.699011],
         "msrc_mf" => [1.0, 7.467846, 35.865959, 11.209644, 4.028773],
         "voc_dcneg" => [3.071772, 0.5, 49.785678, 1.0, 0.960811],
@@ -116,6 +116,7 @@ pub fn msrc_sample(
         "voc_mf5" => [4.105884, 77.047681, 47.793787, 4.693766, 100.0],
         other => panic!("unknown parameters {other}"),
     };
+    let [spatial, weight, bilateral, color, bilateral_weight] = numbers.map(|x| x as f32);
     ModelBuilder::image(image.width, image.height, labels)
         .unary(scores.energies().label_rows())
         .gaussian(spatial, weight)

@@ -168,8 +168,8 @@ mod tests {
                 prop_assert!((z - mean[i]).abs() < 1e-3 * (1.0 + z.abs()), "coordinate {i}: {z} against {}", mean[i]);
             }
             let bounds = e.coordinate_bounds(&f, &f).unwrap();
-            for i in 0..=d {
-                prop_assert!(s.base[i] - 2 >= bounds[i].0 && s.base[i] + 2 <= bounds[i].1);
+            for (q, (lo, hi)) in s.base.iter().zip(bounds) {
+                prop_assert!(q - 2 >= lo && q + 2 <= hi);
             }
         }
     }

@@ -1,0 +1,47 @@
+//! Between NumPy arrays of any layout and the core's rows.
+
+use numpy::ndarray::{ArrayView2, s};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use relaxcrf::numeric::rows_per_chunk;
+
+/// What Python hands over: one row per point, in any layout.
+pub type Rows<'py> = PyReadonlyArray2<'py, f32>;
+
+/// The rows one after the other: the one copy that an owner of data needs, whatever the layout.
+pub fn to_rows(view: ArrayView2<f32>) -> Vec<f32> {
+    if let Some(slice) = view.as_slice() {
+        return slice.to_vec();
+    }
+    let (points, width) = view.dim();
+    let mut rows = vec![0.0; points * width];
+    fill_rows(view, &mut rows);
+    rows
+}
+
+/// Copies rows in any layout into `out`. Planes are read in order, a cache-sized piece of rows at a time.
+fn fill_rows(view: ArrayView2<f32>, out: &mut [f32]) {
+    let width = view.ncols();
+    let piece = rows_per_chunk(width);
+    out.par_chunks_mut(piece * width.max(1)).enumerate().for_each(|(chunk, out)| {
+        let first = chunk * piece;
+        for column in 0..width {
+            let values = view.slice(s![first..first + out.len() / width, column]);
+            for (row, &value) in out.chunks_exact_mut(width).zip(values) {
+                row[column] = value;
+            }
+        }
+    });
+}
+
+/// A NumPy array that takes over the vector.
+pub fn to_array<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyArray1<T>> {
+    PyArray1::from_vec(py, values)
+}
+
+/// A NumPy array of rows that takes over the vector.
+pub fn to_array_of_rows(py: Python<'_>, rows: Vec<f32>, width: usize) -> PyResult<Bound<'_, PyArray2<f32>>> {
+    let points = rows.len() / width.max(1);
+    to_array(py, rows).reshape([points, width])
+}

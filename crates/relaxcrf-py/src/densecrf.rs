@@ -1,0 +1,191 @@
+//! The state behind `relaxcrf.compat.pydensecrf.densecrf.DenseCRF`, and behind `refine`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use numpy::{PyArray2, PyReadwriteArray2};
+use pyo3::prelude::*;
+use relaxcrf::Error;
+use relaxcrf::model::Normalization;
+
+use crate::arrays::{Rows, to_array_of_rows, to_rows};
+use crate::errors::{ArgumentError, exception};
+use crate::mean_field::{Compatibility, Problem, Term, Workspace};
+use crate::pool;
+
+/// Mean field with one compatibility per kernel. Arrays are points x labels, in any layout.
+#[pyclass(frozen, module = "relaxcrf._core")]
+pub struct DenseCrf {
+    problem: Mutex<Problem>,
+    /// Taken by whoever works; a second worker at the same time allocates its own.
+    space: Mutex<Option<Workspace>>,
+}
+
+#[pymethods]
+impl DenseCrf {
+    #[new]
+    #[pyo3(signature = (points, labels))]
+    fn new(points: usize, labels: usize) -> PyResult<Self> {
+        let fits = points.checked_mul(labels).is_some_and(|size| size > 0 && size <= isize::MAX as usize / 8);
+        if !fits || points > u32::MAX as usize {
+            return Err(ArgumentError::new_err(format!(
+                "{points} points with {labels} labels: at least one of each is needed, and at most 2^32 - 1 points"
+            )));
+        }
+        let problem = Problem { points, labels, unary: None, terms: Vec::new() };
+        Ok(Self { problem: Mutex::new(problem), space: Mutex::new(None) })
+    }
+
+    /// Number of points.
+    #[getter]
+    fn points(&self) -> usize {
+        self.now().points
+    }
+
+    /// Number of labels.
+    #[getter]
+    fn labels(&self) -> usize {
+        self.now().labels
+    }
+
+    /// Sets the energies.
+    #[pyo3(signature = (energies, threads=None))]
+    fn set_unary(&self, py: Python, energies: Rows, threads: Option<usize>) -> PyResult<()> {
+        let view = energies.as_array();
+        self.check_shape(view.dim())?;
+        let rows = pool::run(py, threads, || Ok(to_rows(view)))?;
+        self.now().set_unary(rows).map_err(exception)
+    }
+
+    /// Adds a kernel on rows of features. `compatibility` is one number (Potts), one per label, or a matrix.
+    #[pyo3(signature = (features, compatibility, normalization="symmetric", threads=None))]
+    fn add_pairwise(
+        &self,
+        py: Python,
+        features: Rows,
+        compatibility: Vec<f32>,
+        normalization: &str,
+        threads: Option<usize>,
+    ) -> PyResult<()> {
+        let (points, labels) = {
+            let problem = self.now();
+            (problem.points, problem.labels)
+        };
+        let normalization: Normalization = normalization.parse().map_err(exception)?;
+        let compatibility = compatibility_of(compatibility, labels)?;
+        let view = features.as_array();
+        let (rows, dims) = view.dim();
+        if rows != points {
+            return Err(exception(Error::shape(
+                "feature array",
+                format!("{rows} points"),
+                format!("the model's {points}"),
+            )));
+        }
+        let term = pool::run(py, threads, || Term::new(&to_rows(view), dims, compatibility, normalization))?;
+        self.now().terms.push(Arc::new(term));
+        Ok(())
+    }
+
+    /// The beliefs after so many updates.
+    #[pyo3(signature = (iterations, threads=None))]
+    fn inference<'py>(
+        &self,
+        py: Python<'py>,
+        iterations: usize,
+        threads: Option<usize>,
+    ) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let problem = self.snapshot();
+        let mut space = self.take_space();
+        let q = pool::run_until_signal(py, threads, |stop| Ok(problem.infer(iterations, stop, &mut space)))?;
+        self.keep_space(space);
+        to_array_of_rows(py, q, problem.labels)
+    }
+
+    /// One update of `beliefs` in place.
+    #[pyo3(signature = (beliefs, threads=None))]
+    fn step(&self, py: Python, mut beliefs: PyReadwriteArray2<f32>, threads: Option<usize>) -> PyResult<()> {
+        let problem = self.snapshot();
+        let mut view = beliefs.as_array_mut();
+        self.check_shape(view.dim())?;
+        let mut space = self.take_space();
+        pool::run(py, threads, || {
+            match view.as_slice_mut() {
+                Some(q) => problem.step(q, &mut space),
+                None => {
+                    let mut q = to_rows(view.view());
+                    problem.step(&mut q, &mut space);
+                    view.iter_mut().zip(q).for_each(|(v, q)| *v = q);
+                }
+            }
+            Ok(())
+        })?;
+        self.keep_space(space);
+        Ok(())
+    }
+
+    /// What the common code calls a KL divergence.
+    #[pyo3(signature = (beliefs, threads=None))]
+    fn divergence(&self, py: Python, beliefs: Rows, threads: Option<usize>) -> PyResult<f64> {
+        let problem = self.snapshot();
+        let view = beliefs.as_array();
+        self.check_shape(view.dim())?;
+        let mut space = self.take_space();
+        let value = pool::run(py, threads, || {
+            Ok(match view.as_slice() {
+                Some(q) => problem.divergence(q, &mut space),
+                None => problem.divergence(&to_rows(view), &mut space),
+            })
+        })?;
+        self.keep_space(space);
+        Ok(value)
+    }
+}
+
+impl DenseCrf {
+    fn now(&self) -> MutexGuard<'_, Problem> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn snapshot(&self) -> Problem {
+        self.now().clone()
+    }
+
+    /// Both locks are only ever held by threads that hold the interpreter's, so never at the moment of a fork.
+    fn space(&self) -> MutexGuard<'_, Option<Workspace>> {
+        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_space(&self) -> Workspace {
+        self.space().take().unwrap_or_default()
+    }
+
+    fn keep_space(&self, space: Workspace) {
+        *self.space() = Some(space);
+    }
+
+    fn check_shape(&self, (points, labels): (usize, usize)) -> PyResult<()> {
+        let problem = self.now();
+        if (points, labels) == (problem.points, problem.labels) {
+            return Ok(());
+        }
+        let say = |n, l| format!("{n} points x {l} labels");
+        Err(exception(Error::shape("array", say(points, labels), say(problem.points, problem.labels))))
+    }
+}
+
+fn compatibility_of(values: Vec<f32>, labels: usize) -> PyResult<Compatibility> {
+    if let Some(bad) = values.iter().find(|v| !v.is_finite()) {
+        return Err(exception(Error::value("compatibility", bad, "finite")));
+    }
+    match values.len() {
+        // With one label a number, a diagonal and a matrix are all the same size; none has any effect.
+        1 => Ok(Compatibility::Potts(values[0])),
+        n if n == labels => Ok(Compatibility::PerLabel(values)),
+        n if Some(n) == labels.checked_mul(labels) => Ok(Compatibility::Matrix(values)),
+        n => Err(exception(Error::shape(
+            "compatibility",
+            format!("{n} values"),
+            format!("1, {labels} or {labels} x {labels}"),
+        ))),
+    }
+}

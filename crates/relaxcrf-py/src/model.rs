@@ -1,0 +1,186 @@
+//! The core's model as a Python object.
+
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use relaxcrf::model::{Compatibility, Features, FilterKind, Kernel, Normalization};
+use relaxcrf::{Labeling, ModelBuilder, energy};
+
+use crate::arrays::{Rows, to_array_of_rows, to_rows};
+use crate::errors::{ArgumentError, exception};
+use crate::pool;
+
+/// An immutable dense CRF. Arrays are points x labels, points x channels, in any layout.
+#[pyclass(frozen, module = "relaxcrf._core")]
+pub struct Model {
+    pub(crate) inner: relaxcrf::Model,
+}
+
+/// Kind, standard deviations (x first), values per point (image or features), their standard deviations, weight.
+type KernelSpec<'py> = (String, Vec<f32>, Option<Rows<'py>>, Vec<f32>, f32);
+
+#[pymethods]
+impl Model {
+    #[new]
+    #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None))]
+    fn new(
+        py: Python,
+        unary: Rows,
+        sizes: Vec<usize>,
+        kernels: Vec<KernelSpec>,
+        compatibility: (String, Vec<f32>),
+        filter: &str,
+        normalization: &str,
+        threads: Option<usize>,
+    ) -> PyResult<Self> {
+        let view = unary.as_array();
+        let labels = view.ncols();
+        let filter: FilterKind = filter.parse().map_err(exception)?;
+        let normalization: Normalization = normalization.parse().map_err(exception)?;
+        // Views of the arrays can leave the interpreter lock behind; the arrays cannot.
+        let kernels = kernels
+            .iter()
+            .map(|(kind, sigma, values, colors, weight)| {
+                let values = values.as_ref().map(|v| v.as_array());
+                (kind.as_str(), sigma, values, colors, *weight)
+            })
+            .collect::<Vec<_>>();
+        if let Some(bad) = kernels.iter().find(|k| !matches!(k.0, "gaussian") && k.2.is_none()) {
+            return Err(ArgumentError::new_err(format!("kernel of kind `{}` without values", bad.0)));
+        }
+        let inner = pool::run(py, threads, || {
+            let mut builder = ModelBuilder::grid(&sizes, labels)
+                .filter(filter)
+                .normalization(normalization)
+                .compatibility(compatibility_of(compatibility, labels)?)
+                .unary(to_rows(view));
+            for (kind, sigma, values, colors, weight) in kernels {
+                let sigma = sigma.clone();
+                let features = match (kind, values) {
+                    ("bilateral", Some(v)) => {
+                        Features::Bilateral { sigma, image: to_rows(v), sigma_color: colors.clone() }
+                    }
+                    (_, Some(v)) => Features::Given { dims: v.ncols(), rows: to_rows(v) },
+                    (_, None) => Features::Position { sigma },
+                };
+                builder = builder.kernel(Kernel { features, weight });
+            }
+            builder.build()
+        })?;
+        Ok(Self { inner })
+    }
+
+    /// Grid sizes, slowest axis first.
+    #[getter]
+    fn sizes(&self) -> Vec<usize> {
+        self.inner.sizes().to_vec()
+    }
+
+    /// Number of points.
+    #[getter]
+    fn points(&self) -> usize {
+        self.inner.pixels()
+    }
+
+    /// Number of labels.
+    #[getter]
+    fn labels(&self) -> usize {
+        self.inner.labels()
+    }
+
+    /// The normalisation's name.
+    #[getter]
+    fn normalization(&self) -> String {
+        self.inner.pairwise().normalization().to_string()
+    }
+
+    /// For every kernel its text, the filter's name and the filter's size.
+    fn describe(&self) -> Vec<(String, &'static str, usize)> {
+        let terms = self.inner.pairwise().terms();
+        terms.iter().map(|t| (t.kernel().describe(), t.filter().name(), t.filter().size_hint())).collect()
+    }
+
+    /// The energies, with infinities where labels are forbidden.
+    fn unary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
+        let forbidden = self.inner.forbidden();
+        let rows =
+            self.inner.unary().iter().map(|&e| if e >= forbidden { f32::INFINITY } else { e }).collect();
+        to_array_of_rows(py, rows, self.inner.labels())
+    }
+
+    /// The kernels as the constructor takes them.
+    fn kernels<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let points = self.inner.pixels().max(1);
+        let terms = self.inner.pairwise().terms().iter();
+        terms
+            .map(|term| {
+                let kernel = term.kernel();
+                let parts = PyDict::new(py);
+                parts.set_item("weight", kernel.weight)?;
+                match &kernel.features {
+                    Features::Position { sigma } => {
+                        parts.set_item("kind", "gaussian")?;
+                        parts.set_item("sigma", sigma)?;
+                    }
+                    Features::Bilateral { sigma, image, sigma_color } => {
+                        parts.set_item("kind", "bilateral")?;
+                        parts.set_item("sigma", sigma)?;
+                        parts.set_item("sigma_color", sigma_color)?;
+                        let width = image.len() / points;
+                        parts.set_item("values", to_array_of_rows(py, image.clone(), width)?)?;
+                    }
+                    Features::Given { rows, dims } => {
+                        parts.set_item("kind", "features")?;
+                        parts.set_item("values", to_array_of_rows(py, rows.clone(), *dims)?)?;
+                    }
+                }
+                Ok(parts)
+            })
+            .collect()
+    }
+
+    /// The same kernels with other energies; nothing is built anew.
+    #[pyo3(signature = (unary, threads=None))]
+    fn with_unary(&self, py: Python, unary: Rows, threads: Option<usize>) -> PyResult<Self> {
+        let view = unary.as_array();
+        let inner = pool::run(py, threads, || self.inner.with_unary(to_rows(view)))?;
+        Ok(Self { inner })
+    }
+
+    /// Unary and pairwise energy of a labelling, of the model's operator or of the exact Gaussian sum.
+    #[pyo3(signature = (labels, exact=false, threads=None))]
+    fn energy(
+        &self,
+        py: Python,
+        labels: PyReadonlyArray1<u16>,
+        exact: bool,
+        threads: Option<usize>,
+    ) -> PyResult<(f64, f64)> {
+        let labeling = Labeling::new(labels.as_array().to_vec());
+        let energy = pool::run(py, threads, || {
+            if exact {
+                let exact = self.inner.with_filter(FilterKind::Exact)?;
+                energy::of_labeling(&exact, &labeling)
+            } else {
+                energy::of_labeling(&self.inner, &labeling)
+            }
+        })?;
+        Ok((energy.unary, energy.pairwise))
+    }
+
+    /// The labels that minimise the unary energies alone.
+    fn unary_argmin<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u16>>> {
+        let labels = pool::run(py, None, || Ok(self.inner.unary_argmin().into_vec()))?;
+        Ok(PyArray1::from_vec(py, labels))
+    }
+}
+
+fn compatibility_of((kind, values): (String, Vec<f32>), labels: usize) -> relaxcrf::Result<Compatibility> {
+    match kind.as_str() {
+        "potts" => Ok(Compatibility::potts(labels)),
+        "linear" => Compatibility::linear(labels, values.first().copied()),
+        "per-label" => Compatibility::per_label(values),
+        "matrix" => Compatibility::matrix(labels, values),
+        _ => Err(relaxcrf::Error::parse("compatibility", kind, "wanted potts, linear, per-label or matrix")),
+    }
+}

@@ -1,0 +1,81 @@
+"""From whatever users have to NumPy arrays, with a copy only where one is needed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .errors import DtypeError, InputWarning, ShapeError
+
+
+def as_array(x: Any, what: str) -> np.ndarray:
+    """Any array-like as a NumPy array of numbers; torch, DLPack and buffers without importing anything."""
+    if not isinstance(x, np.ndarray):
+        x = _from_protocol(x, what)
+    if x.dtype.kind in "biuf":
+        return x
+    if x.dtype.kind == "O":
+        raise DtypeError(f"{what} is an array of Python objects, but numbers are needed: ragged rows, or None inside?")
+    raise DtypeError(f"{what} has dtype {x.dtype}, but real numbers are needed")
+
+
+def _from_protocol(x: Any, what: str) -> np.ndarray:
+    # torch: a tensor that records gradients, lives on a device or is bfloat16 refuses plain conversion.
+    if hasattr(x, "detach") and hasattr(x, "cpu"):
+        x = x.detach().cpu()
+        if "bfloat16" in str(getattr(x, "dtype", "")):
+            x = x.float()
+    if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError) as e:
+        raise DtypeError(f"{what} of type {type(x).__name__} cannot be read as an array: {e}") from e
+
+
+def as_float32(x: Any, what: str) -> np.ndarray:
+    """As `as_array`, in the precision that is computed in. No copy of what already is."""
+    x = as_array(x, what)
+    # Values beyond float32 become infinite, and are refused with their place where they matter.
+    with np.errstate(over="ignore"):
+        return x.astype(np.float32, copy=False)
+
+
+def axis_of(axis: Any, ndim: int, name: str, what: str) -> int:
+    """A checked axis, counted from the front."""
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool) or not -ndim <= axis < ndim:
+        raise ShapeError(f"{name} is {axis!r}, but {what} has the axes {-ndim} to {ndim - 1}")
+    return int(axis) % ndim
+
+
+def rows_of(x: np.ndarray, axis: int) -> np.ndarray:
+    """A view (where possible) with one row per pixel, the values along `axis` in it."""
+    moved = np.moveaxis(x, axis, -1)
+    return moved.reshape(-1, moved.shape[-1])
+
+
+def from_rows(rows: np.ndarray, shape: tuple, axis: int) -> np.ndarray:
+    """The opposite of `rows_of`, without a copy."""
+    return np.moveaxis(rows.reshape(*shape, rows.shape[-1]), -1, axis)
+
+
+def small_labels(labels: np.ndarray, count: int, shape: tuple) -> np.ndarray:
+    """Labels in the smallest unsigned type."""
+    return labels.astype(np.uint8 if count <= 256 else np.uint16, copy=False).reshape(shape)
+
+
+def size(shape: tuple) -> str:
+    """``45 x 62``."""
+    return " x ".join(map(str, shape))
+
+
+def warn(text: str) -> None:
+    """Warns at the line outside of this package that caused it."""
+    import sys
+
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("relaxcrf"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, InputWarning, stacklevel=level)

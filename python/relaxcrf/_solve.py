@@ -1,0 +1,224 @@
+"""Running a method on a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Optional
+
+import numpy as np
+
+from . import _core
+from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
+from ._model import Model
+from .errors import DtypeError, ShapeError
+
+
+class Progress(NamedTuple):
+    """The state after one iteration: what a callback sees, and one entry of a trace."""
+
+    stage: int
+    method: str
+    iteration: int
+    seconds: float
+    filter_calls: int
+    objective: float
+    energy: float
+    lower_bound: Optional[float]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
+    """What `solve` found.
+
+    Attributes
+    ----------
+    labels : array
+        The labelling with the lowest energy seen, in the model's shape, uint8 (uint16 beyond 256 labels).
+    probabilities : array
+        The last beliefs, float32, labels on the model's `label_axis`; a view without a copy.
+    energy, unary_energy, pairwise_energy : float
+        The energy of `labels` and its parts.
+    lower_bound : float or None
+        No labelling's energy is below this, if a method could certify that.
+    gap : float or None
+        ``(energy - lower_bound) / |energy|``.
+    status : str
+        ``converged``, ``iteration limit``, ``time limit``, ``stopped`` or ``gap reached``.
+    trace : list of Progress
+        One entry per iteration.
+    filter_calls, ordered_calls, evaluations, iterations : int
+        What it took.
+    seconds : float
+        Wall-clock time.
+    method : str
+        What was run.
+    """
+
+    labels: np.ndarray
+    probabilities: np.ndarray
+    energy: float
+    unary_energy: float
+    pairwise_energy: float
+    lower_bound: Optional[float]
+    bound_source: Optional[str]
+    gap: Optional[float]
+    status: str
+    iterations: int
+    filter_calls: int
+    ordered_calls: int
+    evaluations: int
+    seconds: float
+    trace: list
+    method: str
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
+        """The labels."""
+        if copy:
+            return np.array(self.labels, dtype=dtype)
+        return np.asarray(self.labels, dtype=dtype)
+
+    def _facts(self) -> list:
+        facts = [("method", self.method), ("status", self.status), ("energy", f"{self.energy:.6g}")]
+        if self.lower_bound is not None:
+            facts.append(("lower bound", f"{self.lower_bound:.6g} ({self.bound_source})"))
+            facts.append(("gap", f"{self.gap:.3%}"))
+        used = len(np.unique(self.labels))
+        facts += [("iterations", self.iterations), ("filter calls", self.filter_calls + self.ordered_calls)]
+        return [*facts, ("time", f"{self.seconds:.3f} s"), ("labels", f"{size(self.labels.shape)}, {used} used")]
+
+    def __repr__(self) -> str:
+        return "Result(" + ", ".join(f"{k}: {v}" for k, v in self._facts()) + ")"
+
+    def _repr_html_(self) -> str:
+        from ._html import label_image, table
+
+        return table("relaxcrf.Result", self._facts()) + label_image(self.labels)
+
+
+def solve(
+    model: Model,
+    method: str = "auto",
+    init: Any = None,
+    max_iter: Optional[int] = None,
+    tol: Optional[float] = None,
+    time_limit: Optional[float] = None,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    callback: Optional[Callable[[Progress], Any]] = None,
+    until_gap: Optional[float] = None,
+    progress: bool = False,
+) -> Result:
+    """Minimises the energy of a model.
+
+    Parameters
+    ----------
+    model : Model
+        The problem.
+    method : str
+        A name from `methods`, or a chain of them such as ``"mf+dc-neg"``.
+    init : array or Result, optional
+        Where to start: probabilities shaped as the model's energies, labels (whole numbers in the model's shape), or
+        an earlier result. By default ``softmax(-unary)``.
+    max_iter, tol, time_limit, until_gap : optional
+        When to stop: iterations per stage, relative change, seconds, relative gap.
+    seed : int
+        Of everything random.
+    threads : int, optional
+        Threads to use; by default `get_num_threads`. Results do not depend on it.
+    callback : callable, optional
+        Called on the calling thread with a `Progress` after every iteration; a true return value stops the run.
+    progress : bool
+        Show a tqdm bar, if tqdm is installed.
+
+    Returns
+    -------
+    Result
+        Whatever ended the run, with the best labelling seen.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C stops between iterations. The exception has the attribute `result` with everything found so far, and
+        so has an exception that `callback` raised; the model stays usable.
+
+    Examples
+    --------
+    >>> import numpy as np, relaxcrf
+    >>> unary = np.random.default_rng(0).random((3, 20, 30))
+    >>> model = relaxcrf.Model(unary, [relaxcrf.Gaussian(3, 1.5)])
+    >>> result = relaxcrf.solve(model, method="mf")
+    >>> result.labels.shape, result.probabilities.shape
+    ((20, 30), (3, 20, 30))
+    >>> bool(result.energy <= model.energy(unary.argmin(0)))
+    True
+    """
+    if not isinstance(model, Model):
+        raise DtypeError(f"model is a {type(model).__name__}, but a relaxcrf.Model is needed")
+    bar = _bar(method) if progress else None
+
+    def tell(*parts: Any) -> Any:
+        now = Progress(*parts)
+        if bar is not None:
+            bar.update(1)
+            bar.set_postfix_str(f"{now.method}: energy {now.energy:.6g}")
+        return callback(now) if callback is not None else False
+
+    wanted = callback is not None or bar is not None
+    try:
+        found, error = _core.solve(
+            model._core, method, _start(model, init), max_iter, tol, time_limit, until_gap, seed, threads,
+            tell if wanted else None,
+        )
+    finally:
+        if bar is not None:
+            bar.close()
+    result = _result(model, found)
+    if error is not None:
+        error.result = result
+        raise error
+    return result
+
+
+def _result(model: Model, found: dict) -> Result:
+    found["labels"] = small_labels(found["labels"], model.labels, model.shape)
+    found["probabilities"] = from_rows(found["probabilities"], model.shape, model.label_axis)
+    found["trace"] = [Progress(*entry) for entry in found["trace"]]
+    return Result(energy=found["unary_energy"] + found["pairwise_energy"], **found)
+
+
+def _start(model: Model, init: Any) -> Optional[np.ndarray]:
+    if init is None:
+        return None
+    if isinstance(init, Result):
+        init = init.probabilities
+    array = as_array(init, "init")
+    if array.shape == model.shape:
+        return np.eye(model.labels, dtype=np.float32)[model._labels(array)]
+    wanted = list(model.shape)
+    wanted.insert(model.label_axis, model.labels)
+    if array.shape != tuple(wanted):
+        raise ShapeError(
+            f"init has shape {array.shape}, but {tuple(wanted)} (probabilities) or {model.shape} (labels) is needed"
+        )
+    axis = axis_of(model.label_axis, array.ndim, "label_axis", "init")
+    return rows_of(as_float32(array, "init"), axis)
+
+
+def _bar(method: str) -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(desc=method, unit="it")
+
+
+def methods() -> dict:
+    """The methods: for each name what it does and what it promises.
+
+    Examples
+    --------
+    >>> import relaxcrf
+    >>> "mf" in relaxcrf.methods()
+    True
+    """
+    return {name: (summary, promise) for name, summary, promise in _core.methods()}

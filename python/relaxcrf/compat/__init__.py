@@ -1,0 +1,1 @@
+"""Drop-in replacements of packages that no longer install: `pydensecrf` and `simplecrf`."""

@@ -1,0 +1,97 @@
+"""The helpers of ``pydensecrf.utils``."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Number
+from typing import Any, Optional, Sequence, Union
+
+import numpy as np
+
+from ..._arrays import as_array
+
+__all__ = [
+    "compute_unary",
+    "create_pairwise_bilateral",
+    "create_pairwise_gaussian",
+    "softmax_to_unary",
+    "unary_from_labels",
+    "unary_from_softmax",
+]
+
+
+def unary_from_labels(labels: Any, n_labels: int, gt_prob: float, zero_unsure: bool = True) -> np.ndarray:
+    """Energies of hard labels that are right with probability `gt_prob`, labels x pixels, float32.
+
+    With `zero_unsure` (the default) a 0 means "could be anything" and the labels count from 1.
+    """
+    assert 0 < gt_prob < 1, "`gt_prob must be in (0,1)."
+    labels = as_array(labels, "labels").ravel()
+    if labels.dtype.kind == "b":
+        labels = labels.astype(np.intp)
+    hit = -np.log(gt_prob)
+    # One label leaves nothing to share: an infinite energy for labels that do not exist.
+    miss = -np.log((1.0 - gt_prob) / (n_labels - 1)) if n_labels > 1 else np.inf
+    energies = np.full((n_labels, labels.size), miss, np.float32)
+    index = labels.astype(np.intp) - 1 if zero_unsure else labels
+    energies[index, np.arange(labels.size)] = hit
+    if zero_unsure:
+        energies[:, labels == 0] = np.log(n_labels)
+    return energies
+
+
+def unary_from_softmax(sm: Any, scale: Optional[float] = None, clip: Optional[float] = 1e-5) -> np.ndarray:
+    """Energies ``-log p`` of probabilities with the labels first, labels x pixels, float32.
+
+    `scale` mixes them with the uniform distribution; `clip` is the smallest probability.
+    """
+    sm = as_array(sm, "probabilities")
+    if scale is not None:
+        assert 0 < scale <= 1, "`scale` needs to be in (0,1]"
+        sm = scale * sm + (1 - scale) / sm.shape[0]
+    if clip is not None:
+        sm = np.clip(sm, clip, 1.0)
+    return -np.log(sm).reshape([sm.shape[0], -1]).astype(np.float32)
+
+
+def compute_unary(labels: Any, M: int, GT_PROB: float = 0.5) -> np.ndarray:
+    """The old name of `unary_from_labels`."""
+    warnings.warn("compute_unary is deprecated, use unary_from_labels", DeprecationWarning, stacklevel=2)
+    return unary_from_labels(labels, M, GT_PROB)
+
+
+def softmax_to_unary(sm: Any, GT_PROB: float = 1) -> np.ndarray:
+    """The old name of `unary_from_softmax`, without clipping."""
+    warnings.warn("softmax_to_unary is deprecated, use unary_from_softmax", DeprecationWarning, stacklevel=2)
+    return unary_from_softmax(sm, None if GT_PROB == 1 else GT_PROB, clip=None)
+
+
+def create_pairwise_gaussian(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
+    """Features of a kernel on position: one row per axis, divided by `sdims` (in the order of `shape`)."""
+    return _grid(sdims, shape).reshape(len(sdims), -1)
+
+
+def create_pairwise_bilateral(
+    sdims: Sequence[float], schan: Union[float, Sequence[float]], img: Any, chdim: int = -1
+) -> np.ndarray:
+    """Features of a kernel on position and image values, positions first.
+
+    `chdim` is the axis of channels; -1, unlike anywhere else, means that there is none.
+    """
+    img = as_array(img, "image")
+    channels = img[np.newaxis] if chdim == -1 else np.moveaxis(img, chdim, 0)
+    channels = channels.astype(np.float32)
+    if isinstance(schan, Number):
+        channels /= schan
+    else:
+        for k, deviation in enumerate(schan):
+            channels[k] /= deviation
+    features = np.concatenate([_grid(sdims, channels.shape[1:]), channels])
+    return features.reshape(features.shape[0], -1)
+
+
+def _grid(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
+    grid = np.indices(tuple(int(n) for n in shape), dtype=np.float32)
+    for k, deviation in enumerate(sdims):
+        grid[k] /= deviation
+    return grid

@@ -1,0 +1,74 @@
+"""Importing, documentation, examples."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+import relaxcrf
+
+MODULES = [m.name for m in pkgutil.walk_packages(relaxcrf.__path__, "relaxcrf.") if not m.name.endswith("_core")]
+
+
+@pytest.mark.parametrize("name", ["relaxcrf", *MODULES])
+def test_examples(name):
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_import_is_silent_and_quick():
+    code = (
+        # Processor time: other programs of a busy machine do not count.
+        "import sys, time, numpy; start = time.process_time(); import relaxcrf;"
+        "print(time.process_time() - start, *(m for m in ('torch', 'PIL', 'tqdm', 'pandas') if m in sys.modules))"
+    )
+    best = float("inf")
+    for _ in range(5):
+        run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+        assert run.stderr == ""
+        words = run.stdout.split()
+        assert len(words) == 1, words
+        best = min(best, float(words[0]))
+    assert best < 0.05
+    run = subprocess.run([sys.executable, "-c", "import relaxcrf"], capture_output=True, text=True, check=True)
+    assert run.stdout == run.stderr == ""
+
+
+def test_version_is_the_workspace_version():
+    text = (ROOT / "Cargo.toml").read_text()
+    assert re.search(r'^version = "(.*)"$', text, re.M).group(1) == relaxcrf.__version__
+
+
+def python_blocks(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("page", ["python.md", "migrate.md"])
+def test_pages_run(page, tmp_path, monkeypatch):
+    """All Python blocks of a page, in order, in one namespace with an image and probabilities at hand."""
+    path = ROOT / "docs" / page
+    if not path.exists():
+        pytest.skip("installed without documentation")
+    from conftest import make_scene
+
+    monkeypatch.chdir(tmp_path)
+    image, probabilities, truth = make_scene(40, 60, 3)
+    volume = probabilities[0, None].repeat(4, 0)
+    space = {"image": image, "probabilities": probabilities, "labels": truth, "volume": volume, "__name__": "page"}
+    blocks = python_blocks(path)
+    assert len(blocks) >= 4
+    modules = set(sys.modules)
+    try:
+        for block in blocks:
+            exec(compile(block, str(path), "exec"), space)
+    finally:
+        for name in set(sys.modules) - modules:
+            if name.startswith("pydensecrf"):
+                del sys.modules[name]
+
+

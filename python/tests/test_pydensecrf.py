@@ -1,0 +1,277 @@
+"""The shim against the formulas, in double precision, with the package's own lattice as the filter."""
+
+import pickle
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import make_scene
+
+import relaxcrf
+from relaxcrf.compat.pydensecrf import densecrf as dcrf
+from relaxcrf.compat.pydensecrf import eigen, utils
+
+
+class Reference:
+    """Mean field written out."""
+
+    def __init__(self, unary):
+        self.unary = np.asarray(unary, float)
+        self.terms = []
+
+    def add(self, features, compat, normalization=3):
+        k = relaxcrf.filter(features.T, np.eye(features.shape[1]), "lattice-classic").astype(float)
+        n = k.sum(1)
+        if normalization == 3:
+            k = k / np.sqrt(n[:, None] * n[None])
+        elif normalization == 1:
+            k = k / n[None]
+        elif normalization == 2:
+            k = k / n[:, None]
+        if np.ndim(compat) == 0:
+            matrix = -compat * np.eye(len(self.unary))
+        elif np.ndim(compat) == 1:
+            matrix = np.diag(compat)
+        else:
+            matrix = (compat + compat.T) / 2
+        self.terms.append((k, matrix))
+
+    def messages(self, q):
+        return sum((matrix @ q @ k.T for k, matrix in self.terms), np.zeros_like(q))
+
+    def start(self):
+        return self.softmax(-self.unary)
+
+    def step(self, q):
+        return self.softmax(-self.unary - self.messages(q))
+
+    def kl(self, q):
+        unary = self.unary[q > 0] * q[q > 0]
+        return (q * np.log(np.maximum(q, 1e-20))).sum() + unary.sum() + (q * self.messages(q)).sum()
+
+    @staticmethod
+    def softmax(logits):
+        e = np.exp(logits - logits.max(0))
+        return e / e.sum(0)
+
+
+MATRIX = np.array([[0, 4, 1], [2, 0, 3], [0, 1, 0]], np.float32)
+
+
+@pytest.mark.parametrize("normalization", [0, 1, 2, 3])
+@pytest.mark.parametrize("compat", [2, 2.5, np.float32(3), np.array([-3.0, -1, -2]), MATRIX])
+def test_equals_the_formulas(normalization, compat):
+    image, p, _ = make_scene(8, 11, 3)
+    u = utils.unary_from_softmax(p)
+    u[1, 5] = np.inf
+    crf, want = dcrf.DenseCRF2D(11, 8, 3), Reference(u)
+    crf.setUnaryEnergy(u)
+    crf.addPairwiseGaussian((3, 2), compat, normalization=normalization)
+    crf.addPairwiseBilateral((9, 8), (10, 11, 12), image, 1.5, dcrf.FULL_KERNEL, normalization)
+    x, y = np.meshgrid(np.arange(11), np.arange(8))
+    position = np.stack([x.ravel(), y.ravel()])
+    scale = np.array([[3], [2]])
+    want.add(position / scale, compat, normalization)
+    colors = image.reshape(-1, 3).T / np.array([[10], [11], [12]])
+    want.add(np.concatenate([position / np.array([[9], [8]]), colors]), 1.5, normalization)
+    q = want.start()
+    got, t1, t2 = crf.startInference()
+    np.testing.assert_allclose(got, q, atol=1e-6)
+    for _ in range(4):
+        assert crf.klDivergence(got) == pytest.approx(want.kl(q), rel=1e-4, abs=1e-3)
+        q = want.step(q)
+        crf.stepInference(got, t1, t2)
+        np.testing.assert_allclose(got, q, atol=2e-4)
+    np.testing.assert_array_equal(crf.inference(4), got)
+
+
+def test_recorded_outputs_of_the_original(shared):
+    """Every recorded call pattern, if the recordings are at hand."""
+    script = shared / "compat" / "compat_snippets.py"
+    if not script.exists():
+        pytest.skip(f"no {script}")
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore'); import relaxcrf.compat.pydensecrf as p; p.install();"
+        f"sys.argv = ['check', 'check', {str(script.with_name('compat_reference.npz'))!r}];"
+        f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert "\nbad: 0\n" in run.stdout, run.stdout
+    assert "fork ok, threads ok: (True, True)" in run.stdout
+    assert run.stdout.count("\nok ") + run.stdout.startswith("ok ") == 45
+
+
+def test_result_is_an_array_and_more(scene):
+    image, p, _ = scene
+    crf = dcrf.DenseCRF2D(31, 23, 3)
+    crf.setUnaryEnergy(utils.unary_from_softmax(p))
+    crf.addPairwiseGaussian(sxy=3, compat=3)
+    q = crf.inference(5)
+    assert q.shape == (3, 713) and q.dtype == np.float32 and q.flags.f_contiguous and q.flags.writeable
+    assert np.argmax(q, axis=0).reshape(23, 31).shape == (23, 31)
+    assert np.array(q).reshape(3, 23, 31).sum(0) == pytest.approx(np.ones((23, 31)), abs=1e-5)
+
+
+@pytest.mark.parametrize("make", [np.asfortranarray, np.ascontiguousarray, np.float64, lambda q: q[:, ::-1]])
+def test_steps_write_into_any_array(scene, make):
+    image, p, _ = scene
+    crf = dcrf.DenseCRF2D(31, 23, 3)
+    crf.setUnaryEnergy(utils.unary_from_softmax(p))
+    crf.addPairwiseGaussian(sxy=3, compat=3)
+    q = make(crf.startInference()[0])
+    want = np.array(q, np.float32)
+    crf.stepInference(want, None, None)
+    before = q.copy()
+    crf.stepInference(q, None, None)
+    assert not np.array_equal(q, before)
+    np.testing.assert_allclose(q, want, atol=1e-6)
+
+
+def test_kinds_of_unary(scene):
+    _, p, _ = scene
+    u = utils.unary_from_softmax(p)
+    weights, features = np.eye(3, dtype=np.float32)[:, ::-1].copy(), u[::-1].copy()
+
+    def run(set_it):
+        crf = dcrf.DenseCRF2D(31, 23, 3)
+        set_it(crf)
+        crf.addPairwiseGaussian(sxy=3, compat=3)
+        return crf.inference(2)
+
+    want = run(lambda crf: crf.setUnaryEnergy(u))
+    np.testing.assert_array_equal(run(lambda crf: crf.setUnary(dcrf.ConstUnary(u))), want)
+    np.testing.assert_allclose(run(lambda crf: crf.setUnary(dcrf.LogisticUnary(weights, features))), want, atol=1e-6)
+    np.testing.assert_array_equal(run(lambda crf: crf.setUnaryEnergy(p.shape and u.reshape(3, 23, 31))), want)
+    np.testing.assert_allclose(run(lambda crf: None), 1 / 3, atol=0.02)
+
+
+def test_constructors():
+    assert dcrf.DenseCRF(nvar=4, nlabels=2).inference(1).shape == (2, 4)
+    assert dcrf.DenseCRF(np.prod((2, 2)), 2, "ignored").inference(0).shape == (2, 4)
+    assert dcrf.DenseCRF2D(3.0, np.int64(2), 2).inference(1).shape == (2, 6)
+    for bad in [(0, 2), (3, 0), (-1, 2)]:
+        with pytest.raises(ValueError):
+            dcrf.DenseCRF(*bad)
+
+
+def test_constants():
+    assert [dcrf.NO_NORMALIZATION, dcrf.NORMALIZE_BEFORE, dcrf.NORMALIZE_AFTER, dcrf.NORMALIZE_SYMMETRIC] == [0, 1, 2, 3]
+    assert [dcrf.CONST_KERNEL, dcrf.DIAG_KERNEL, dcrf.FULL_KERNEL] == [0, 1, 2]
+
+
+def test_error_texts(scene):
+    image, p, _ = scene
+    u = utils.unary_from_softmax(p)
+    crf = dcrf.DenseCRF2D(31, 23, 3)
+    with pytest.raises(ValueError, match=r"Bad shape for unary energy \(Need \(3, 713\), got \(3, 712\)\)"):
+        crf.setUnaryEnergy(u[:, 1:])
+    with pytest.raises(ValueError, match=r"Bad shape for pairwise bilateral \(Need \(23, 31, 3\), got \(31, 23, 3\)\)"):
+        crf.addPairwiseBilateral(3, 3, image.transpose(1, 0, 2), 3)
+    with pytest.raises(ValueError, match="addPairwiseBilateral only works for RGB images"):
+        crf.addPairwiseBilateral(3, 3, image[..., :2], 3)
+    with pytest.raises(ValueError, match=r"Bad shape for pairwise energy \(Need \(\?, 713\), got \(2, 7\)\)"):
+        crf.addPairwiseEnergy(np.zeros((2, 7), np.float32), 3)
+    with pytest.raises(ValueError, match="dimension >2"):
+        crf.addPairwiseGaussian(3, np.zeros((3, 3, 3)))
+    with pytest.raises(ValueError, match="compatibility"):
+        crf.addPairwiseGaussian(3, np.zeros(2))
+    with pytest.raises(ValueError, match="nan"):
+        crf.setUnaryEnergy(np.full((3, 713), np.nan))
+    for tiny in (1e-9, 1e-30, 0.0):
+        with pytest.raises(ValueError):
+            crf.addPairwiseBilateral(sxy=3, srgb=tiny, rgbim=image, compat=3)
+    with pytest.raises(ValueError):
+        crf.addPairwiseGaussian(3, 3, normalization=7)
+    with pytest.raises(TypeError):
+        crf.setUnary(u)
+
+
+def test_forbidden_everywhere_is_undecided():
+    crf = dcrf.DenseCRF(2, 2)
+    crf.setUnaryEnergy(np.array([[np.inf, 0], [np.inf, np.inf]]))
+    np.testing.assert_allclose(crf.inference(1), [[0.5, 1], [0.5, 0]])
+
+
+def test_pickles(scene):
+    image, p, _ = scene
+    crf = dcrf.DenseCRF2D(31, 23, 3)
+    crf.setUnaryEnergy(utils.unary_from_softmax(p))
+    crf.addPairwiseBilateral(20, 13, image, MATRIX)
+    again = pickle.loads(pickle.dumps(crf))
+    np.testing.assert_array_equal(again.inference(3), crf.inference(3))
+    again.addPairwiseGaussian(3, 3)
+    assert not np.array_equal(again.inference(3), crf.inference(3))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_interrupt_stops_between_updates():
+    code = """
+import os, signal, threading, numpy as np
+from relaxcrf.compat.pydensecrf import densecrf as dcrf
+crf = dcrf.DenseCRF2D(200, 200, 8)
+crf.addPairwiseGaussian(3, 3)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    crf.inference(10**9)
+except KeyboardInterrupt:
+    print(crf.inference(1).shape)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert run.stdout == "(8, 40000)\n", run.stderr
+
+
+def test_helpers():
+    labels = np.array([[0, 1], [2, 2]])
+    u = utils.unary_from_labels(labels, 2, 0.8)
+    assert u.dtype == np.float32
+    np.testing.assert_allclose(np.exp(-u), [[0.5, 0.8, 0.2, 0.2], [0.5, 0.2, 0.8, 0.8]], rtol=1e-5)
+    u = utils.unary_from_labels(labels, 3, 0.8, zero_unsure=False)
+    np.testing.assert_allclose(np.exp(-u[:, 0]), [0.8, 0.1, 0.1], rtol=1e-5)
+    with pytest.raises(AssertionError):
+        utils.unary_from_labels(labels, 3, 1.0)
+    sm = np.array([[0.0, 0.25], [1.0, 0.75]])
+    np.testing.assert_allclose(np.exp(-utils.unary_from_softmax(sm)), [[1e-5, 0.25], [1, 0.75]], rtol=1e-4)
+    np.testing.assert_allclose(np.exp(-utils.unary_from_softmax(sm, scale=0.5)), sm / 2 + 0.25, rtol=1e-4)
+    with pytest.warns(DeprecationWarning):
+        assert utils.softmax_to_unary(sm[:, 1:])[0, 0] == pytest.approx(-np.log(0.25))
+    with pytest.warns(DeprecationWarning):
+        np.testing.assert_allclose(np.exp(-utils.compute_unary(labels, 2))[:, 1], 0.5, rtol=1e-5)
+    features = utils.create_pairwise_gaussian((2, 4), (2, 3))
+    np.testing.assert_allclose(features, [[0, 0, 0, 0.5, 0.5, 0.5], [0, 0.25, 0.5, 0, 0.25, 0.5]])
+    grey = utils.create_pairwise_bilateral((1, 1), (2,), np.arange(6).reshape(2, 3))
+    np.testing.assert_allclose(grey[2], np.arange(6) / 2)
+    color = utils.create_pairwise_bilateral((1, 1), 2.0, np.arange(12).reshape(2, 3, 2), chdim=2)
+    assert color.shape == (4, 6) and color[3, 0] == 0.5
+    # As in the original, -1 means no channels at all, so that the first axis counts as a position.
+    odd = utils.create_pairwise_bilateral((1, 1, 1), 1.0, np.zeros((2, 3, 4)), chdim=-1)
+    assert odd.shape == (4, 24)
+
+
+def test_eigen():
+    assert eigen.matrixXf(np.ones((2, 3))).flags.f_contiguous
+    assert eigen.vectorXf([1, 2]).dtype == np.float32
+    with pytest.raises(ValueError):
+        eigen.matrixXf(np.ones(3))
+
+
+def test_install_under_the_old_name(tmp_path):
+    script = tmp_path / "old.py"
+    script.write_text(
+        "import pydensecrf.densecrf as dcrf\n"
+        "from pydensecrf.utils import unary_from_labels\n"
+        "import pydensecrf.eigen\n"
+        "shape = dcrf.DenseCRF2D(3, 2, 2).inference(1).shape\n"
+    )
+    before = set(sys.modules)
+    from relaxcrf.compat import pydensecrf
+
+    pydensecrf.install()
+    try:
+        assert runpy.run_path(str(script))["shape"] == (2, 6)
+    finally:
+        for name in set(sys.modules) - before:
+            if name.startswith("pydensecrf"):
+                del sys.modules[name]

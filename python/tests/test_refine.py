@@ -1,0 +1,74 @@
+"""One call from probabilities to labels."""
+
+import numpy as np
+import pytest
+from conftest import make_scene
+
+import relaxcrf
+from relaxcrf.compat.pydensecrf import densecrf as dcrf
+from relaxcrf.compat.pydensecrf import utils
+
+
+@pytest.mark.parametrize("name", relaxcrf.presets())
+def test_presets_are_what_pydensecrf_does_with_twice_the_weights(name, scene):
+    image, p, _ = scene
+    preset = relaxcrf.presets()[name]
+    crf = dcrf.DenseCRF2D(31, 23, 3)
+    crf.setUnaryEnergy(utils.unary_from_softmax(p))
+    normalization = {"symmetric": dcrf.NORMALIZE_SYMMETRIC, "none": dcrf.NO_NORMALIZATION}[preset.normalization]
+    sigma, weight = preset.gaussian
+    crf.addPairwiseGaussian(sigma, 2 * weight, normalization=normalization)
+    sigma_xy, sigma_rgb, weight = preset.bilateral
+    crf.addPairwiseBilateral(sigma_xy, sigma_rgb, image, 2 * weight, normalization=normalization)
+    want = crf.inference(preset.iterations).reshape(3, 23, 31)
+    got = relaxcrf.refine(image, p, name, output="probabilities")
+    np.testing.assert_allclose(got, want, atol=1e-3)
+    np.testing.assert_array_equal(relaxcrf.refine(image, p, preset), got.argmax(0))
+    result = relaxcrf.refine(image, p, name, output="result")
+    np.testing.assert_allclose(result.probabilities, want, atol=2e-3)
+
+
+def test_outputs_and_methods(scene):
+    image, p, truth = scene
+    labels = relaxcrf.refine(image, p)
+    assert labels.dtype == np.uint8 and labels.shape == truth.shape
+    assert (labels == truth).mean() > (p.argmax(0) == truth).mean()
+    better = relaxcrf.refine(image, p, method="mf", output="result")
+    assert better.energy <= relaxcrf.refine(image, p, output="result").energy * 1.001
+    last = relaxcrf.refine(image, p.transpose(1, 2, 0), label_axis=-1, output="probabilities")
+    assert last.shape == (23, 31, 3)
+
+
+def test_grey_volumes_and_own_presets():
+    image, p, _ = make_scene(channels=1)
+    np.testing.assert_array_equal(relaxcrf.refine(image, p), relaxcrf.refine(image[..., 0], p))
+    own = relaxcrf.presets()["voc"]._replace(iterations=0)
+    np.testing.assert_array_equal(relaxcrf.refine(image, p, own), p.argmax(0))
+    volume = np.random.default_rng(0).integers(0, 255, (5, 6, 7), np.uint8)
+    probabilities = np.random.default_rng(1).dirichlet([1, 1], size=volume.shape)
+    assert relaxcrf.refine(volume, probabilities, "volume", label_axis=-1).shape == (5, 6, 7)
+
+
+def mean_iou(counts):
+    hit = np.diag(counts)
+    union = counts.sum(0) + counts.sum(1) - hit
+    present = counts.sum(1) > 0
+    return (hit[present] / union[present]).mean()
+
+
+def test_network_scores_on_photographs(shared):
+    """The default never makes VOC scores worse. A sample of the images; docs/python.md has the whole set."""
+    pictures = pytest.importorskip("PIL.Image")
+    root = shared / "data" / "segmentation" / "voc"
+    files = sorted((root / "probs").glob("*.npz"))[::10]
+    if not files:
+        pytest.skip(f"no probabilities in {root}")
+    before, after = np.zeros((21, 21)), np.zeros((21, 21))
+    for file in files:
+        p = np.load(file)["prob"]
+        image = np.asarray(pictures.open(next((root / "images").glob(file.stem + ".*"))).convert("RGB"))
+        truth = np.asarray(pictures.open(root / "truth" / (file.stem + ".png")))
+        known = truth < 21
+        for counts, labels in ((before, p.argmax(0)), (after, relaxcrf.refine(image, p, threads=1))):
+            np.add.at(counts, (truth[known], labels[known]), 1)
+    assert mean_iou(after) >= mean_iou(before), (mean_iou(before), mean_iou(after))
