@@ -109,6 +109,8 @@ pub struct RunReport {
     pub gap: Option<f64>,
     pub unary_energy: f64,
     pub pairwise_energy: f64,
+    /// Of the last stage's most believed labels: what the method itself arrived at.
+    pub final_energy: f64,
     pub seconds: f64,
     pub filter_calls: usize,
     pub ordered_calls: usize,
@@ -177,6 +179,7 @@ impl RunReport {
             gap: solution.gap(),
             unary_energy: solution.energy.unary,
             pairwise_energy: solution.energy.pairwise,
+            final_energy: solution.final_energy.total(),
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,
             ordered_calls: solution.counts.ordered,

@@ -140,7 +140,9 @@ mod tests {
         )
     }
 
-    fn roundings() -> [(&'static str, Box<dyn Fn(&Beliefs, u64) -> Labeling>); 3] {
+    type Rounding = Box<dyn Fn(&Beliefs, u64) -> Labeling>;
+
+    fn roundings() -> [(&'static str, Rounding); 3] {
         [
             ("kleinberg-tardos", Box::new(kleinberg_tardos)),
             ("interval", Box::new(interval)),

@@ -73,6 +73,8 @@ fn value_equals_that_of_a_general_solver() {
             let best = solution.trace.iter().map(|p| p.objective).fold(f64::INFINITY, f64::min);
             assert!(bound <= truth + tiny, "{what}: bound {bound} above the LP's {truth}");
             assert!(truth <= optimum + tiny, "{what}: LP {truth} above the optimum {optimum}");
+            let qp = run(&model, "qp", &patient(300)).trace.last().unwrap().objective;
+            assert!(qp <= truth + 1e-3 * model.scale(), "{what}: the QP's {qp} above the LP's {truth}");
             assert!(best >= truth - tiny, "{what}: beliefs at {best} below the LP's {truth}");
             // The bound converges; beliefs of subgradient methods come down more slowly.
             assert!(bound >= truth - 2e-3 * model.scale(), "{what}: bound {bound}, LP {truth}");

@@ -11,7 +11,7 @@ use crate::labeling::Labeling;
 use crate::numeric;
 
 /// Most filter calls from one start.
-const MOST_STEPS: usize = 30;
+const MOST_STEPS: usize = 15;
 
 /// Steps that gain less than this share of the problem's scale end the search.
 const NEGLIGIBLE: f64 = 1e-8;
@@ -36,7 +36,7 @@ pub(super) fn fuse(
         }
     };
     offer(context, second.clone());
-    for share in [0.5, 0.0, 1.0] {
+    for share in [0.5, 0.0] {
         if !context.out_of_time() {
             let fused = descend(context, first, second, share);
             offer(context, fused);

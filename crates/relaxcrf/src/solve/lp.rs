@@ -3,8 +3,8 @@
 //! `S(y) = <φ, y> + Σ_T w_T Σ_ab K_ab |s_a(T) - s_b(T)|` over the cuts T of the compatibility (see `cuts.rs`) is
 //! convex and equals the energy on labellings. A step is `y ← Proj(y - α d / c)` with c the pixels' row sums,
 //! d a running mean of the subgradients' feasible parts, and Polyak's α: as long as it should take to get
-//! from S(y) down to the bound. The bound is that of the averaged subgradients z, later and longer steps
-//! weighing more. As the gap closes, the steps shrink.
+//! from S(y) down to a target between the lowest S so far and the bound. The bound is that of the averaged
+//! subgradients z, later and longer steps weighing more. As the gap closes, the steps shrink.
 //!
 //! `paper-step` is the published rule instead: `1 / (1 + t)` along the plain subgradient. That rule depends
 //! on the unit in which energies are measured; here the unit is the first subgradient's typical length.
@@ -32,6 +32,13 @@ const MEMORY: f32 = 0.7;
 
 /// What counts as little: this share of the gap.
 const LITTLE: f64 = 0.1;
+
+/// Steps first aim at this share of the gap: a whole gap's step would throw a good start away. Every step to a new
+/// lowest value raises the share, every other one lowers it.
+const FIRST_AMBITION: f64 = 0.05;
+const RAISE: f64 = 2.0;
+const LOWER: f64 = 0.9;
+const LEAST_AMBITION: f64 = 0.01;
 
 /// Cuts are left out while they are worth less than this share of the gap.
 const NEGLIGIBLE: f64 = 1e-3;
@@ -99,6 +106,8 @@ pub(super) struct Lp {
     unit: Option<f64>,
     bound: f64,
     lowest: f64,
+    /// How far down towards the bound a step aims, as a share of the gap.
+    ambition: f64,
     /// What was left to gain after each iteration.
     left: Vec<f64>,
     /// The iteration in which the memory ended: what came before says nothing about the steps since.
@@ -142,6 +151,7 @@ impl Lp {
             unit: None,
             bound: f64::NEG_INFINITY,
             lowest: f64::INFINITY,
+            ambition: FIRST_AMBITION,
             left: Vec::new(),
             settled: 0,
         }
@@ -237,6 +247,11 @@ impl Solver for Lp {
         self.terms.subgradient(context, beliefs.as_slice(), self.mode, allowance, &mut self.z);
         let objective =
             numeric::dot(model.unary(), beliefs.as_slice()) + numeric::dot(&self.z, beliefs.as_slice());
+        self.ambition = if objective < self.lowest {
+            (self.ambition * RAISE).min(1.0)
+        } else {
+            (self.ambition * LOWER).max(LEAST_AMBITION)
+        };
         self.lowest = self.lowest.min(objective);
 
         // --- how far to go ---
@@ -247,7 +262,8 @@ impl Solver for Lp {
             let unit = *self.unit.get_or_insert((squared / model.pixels() as f64).sqrt());
             1.0 / (unit * (1.0 + iteration as f64))
         } else {
-            (objective - self.bound).max(1e-9 * model.scale()) / squared
+            let target = self.lowest - self.ambition * (self.lowest - self.bound).max(0.0);
+            (objective - target).max(1e-9 * model.scale()) / squared
         };
 
         // --- the bound ---

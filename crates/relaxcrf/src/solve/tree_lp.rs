@@ -16,6 +16,7 @@ use super::lp::{Lp, LpOptions};
 use super::trees::LabelTree;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
+use crate::energy;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::model::{Compatibility, Cut, Model};
@@ -27,6 +28,9 @@ const SAMPLES: u64 = 8;
 
 /// LP iterations per tree.
 const LP_STEPS: usize = 40;
+
+/// Roundings of a tree's beliefs that are fused into the best labelling: those of lowest energy.
+const FUSED: usize = 2;
 
 /// Trees in a row that may bring nothing.
 const PATIENCE: usize = 3;
@@ -110,13 +114,12 @@ impl TreeLp {
         Some(tree)
     }
 
-    /// The LP of a tree from the labelling, rounded in several ways.
-    fn proposals(&self, context: &mut Context, tree: &LabelTree, x: &Labeling) -> Vec<Labeling> {
+    /// The LP of a tree from the beliefs, rounded in several ways.
+    fn proposals(&self, context: &mut Context, tree: &LabelTree, mut beliefs: Beliefs) -> Vec<Labeling> {
         let model = context.model();
         let settings = context.settings();
         let tolerance = settings.tolerance.unwrap_or(1e-5) * model.scale();
         let mut lp = Lp::over(model, &tree.cuts(), self.options.lp, false);
-        let mut beliefs = Beliefs::from_labeling(x, model.labels());
         for _ in 0..LP_STEPS {
             let step = lp.step(context, &mut beliefs);
             if step.residual <= tolerance || context.out_of_time() {
@@ -125,21 +128,25 @@ impl TreeLp {
         }
         let seed = |k: usize| Rng::stream(settings.seed ^ self.done.len() as u64, k as u64).next_u64();
         let rounded = (0..settings.roundings).map(|k| round::top_down(&beliefs, tree, seed(k)));
-        std::iter::once(beliefs.argmax()).chain(rounded).collect()
+        let mut proposals: Vec<(f64, Labeling)> = std::iter::once(beliefs.argmax())
+            .chain(rounded)
+            .map(|x| (context.evaluate(&x).total(), x))
+            .collect();
+        proposals.sort_by(|p, q| p.0.total_cmp(&q.0));
+        proposals.into_iter().take(FUSED).map(|(_, x)| x).collect()
     }
 }
 
 impl Solver for TreeLp {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let (mut x, mut energy) = self.best.take().unwrap_or_else(|| {
-            let x = beliefs.argmax();
-            let energy = context.evaluate(&x).total();
-            self.energies.push(energy);
-            (x, energy)
+            let start = start(context, beliefs);
+            self.energies.push(start.1);
+            start
         });
         let tree = if self.done.len() < self.options.trees { self.choose(context, &x) } else { None };
         if let Some(tree) = &tree {
-            for proposal in self.proposals(context, tree, &x) {
+            for proposal in self.proposals(context, tree, beliefs.clone()) {
                 if let Some(better) = fuse(context, &x, energy, &proposal) {
                     (x, energy) = better;
                 }
@@ -156,6 +163,21 @@ impl Solver for TreeLp {
             (Some(_), Some(before)) => before - energy,
         };
         Step { objective: energy, lower_bound: None, residual }
+    }
+}
+
+/// The best constant labelling and the most believed labels, fused.
+fn start(context: &mut Context, beliefs: &Beliefs) -> (Labeling, f64) {
+    let model = context.model();
+    let x = beliefs.argmax();
+    let energy = context.evaluate(&x).total();
+    let constants = energy::of_constants(model).into_iter().enumerate();
+    match constants.min_by(|p, q| p.1.total_cmp(&q.1)) {
+        Some((label, constant)) if constant < energy => {
+            let flat = Labeling::constant(model.pixels(), label as u16);
+            fuse(context, &flat, constant, &x).unwrap_or((flat, constant))
+        }
+        _ => (x, energy),
     }
 }
 
