@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each file uses its own share
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use relaxcrf::filter::{Direction, Scratch};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
@@ -100,7 +100,7 @@ pub fn shared(part: &str) -> Option<PathBuf> {
 /// The MSRC sample under one of the five published parameter sets.
 #[cfg(feature = "io")]
 pub fn msrc_sample(
-    folder: &Path,
+    folder: &std::path::Path,
     parameters: &str,
     filter: FilterKind,
     normalization: Normalization,
@@ -129,7 +129,7 @@ pub fn msrc_sample(
 
 /// A stereo pair under the model of the recorded runs.
 #[cfg(feature = "io")]
-pub fn stereo_pair(folder: &Path, disparities: usize, filter: FilterKind) -> Model {
+pub fn stereo_pair(folder: &std::path::Path, disparities: usize, filter: FilterKind) -> Model {
     let left = relaxcrf::io::read_image(&folder.join("im2.png")).unwrap();
     let right = relaxcrf::io::read_image(&folder.join("im6.png")).unwrap();
     let options = relaxcrf::stereo::CostOptions { rounding: Some(0.01), ..Default::default() };
