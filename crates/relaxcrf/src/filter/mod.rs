@@ -15,6 +15,7 @@ mod bins;
 mod calibrate;
 mod exact;
 pub mod lattice;
+mod layers;
 mod ordered;
 mod separable;
 
@@ -22,6 +23,7 @@ pub use bins::{Bins, MAX_BINS, huber_table, sign_table};
 pub use calibrate::{Calibration, DEFAULT_SAMPLES, calibrate};
 pub use exact::Exact;
 pub use lattice::{Blur, Lattice};
+pub use layers::{Layers, MAX_CELLS};
 pub use ordered::{OrderedMode, binned_channels, ordered};
 pub use separable::Separable;
 
@@ -144,6 +146,15 @@ pub trait Filter: Send + Sync + Debug {
     /// the pairwise energy of a labelling. The default filters one indicator channel per bin.
     fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
         binned_by_indicators(self, binned, scaling, out, scratch);
+    }
+
+    /// What is to be taken off the row sums for the softened order of the values, with k the part in which point
+    /// a's value lies and t its place there:
+    /// `out_a (+)= gain · left_a · Σ_b K_ab · right_b · (ramp_k+1(b) + (1 - t) ramp_k(b) + t ramp_k+2(b))`.
+    ///
+    /// The ramps before the first part and behind the last count as zero. The default filters one channel per ramp.
+    fn apply_layers(&self, layers: Layers, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
+        layers::by_ramps(self, layers, scaling, out, scratch);
     }
 
     /// The ordered filter of the LP for every channel:

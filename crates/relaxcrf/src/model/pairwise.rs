@@ -6,7 +6,7 @@ use super::kernel::Kernel;
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
 use crate::filter::{
-    Binned, Calibration, Direction, Filter, OrderedMode, Scaling, Scratch, calibrate, ordered,
+    Binned, Calibration, Direction, Filter, Layers, OrderedMode, Scaling, Scratch, calibrate, ordered,
 };
 
 /// How a kernel K is scaled, with n = K·1.
@@ -228,6 +228,47 @@ impl Pairwise {
         for (m, term) in self.terms.iter().enumerate() {
             let scaling = term.scaling(Direction::Forward, m > 0);
             ordered(term.filter.as_ref(), x, channels, mode, scaling, out, scratch);
+        }
+    }
+}
+
+impl Pairwise {
+    /// For every channel, `out_a = Σ_b K_ab f(x_a, x_b)` with f the softened order over so many `cells` (see
+    /// [`Layers`]): antisymmetric and within ±1.
+    pub fn apply_softened(
+        &self,
+        x: &[f32],
+        channels: usize,
+        cells: usize,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let mut column = vec![0.0; self.points];
+        let mut result = vec![0.0; self.points];
+        for c in 0..channels {
+            column.iter_mut().zip(x.iter().skip(c).step_by(channels)).for_each(|(v, &x)| *v = x);
+            self.softened_column(&column, cells, &self.row_sums, &mut result, scratch);
+            out.iter_mut().skip(c).step_by(channels).zip(&result).for_each(|(o, &z)| *o = z);
+        }
+    }
+
+    /// One channel of [`Pairwise::apply_softened`], among the points that `row_sums` adds up over: all others
+    /// must have the value 0, and what is written for them means nothing.
+    pub(crate) fn softened_column(
+        &self,
+        x: &[f32],
+        cells: usize,
+        row_sums: &[f32],
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let layers = Layers { values: x, cells };
+        out.fill(0.0);
+        for term in &self.terms {
+            term.filter.apply_layers(layers, term.scaling(Direction::Forward, true), out, scratch);
+        }
+        for ((o, &x), &d) in out.iter_mut().zip(x).zip(row_sums) {
+            *o = layers.share_of_row_sum(x) * d - *o;
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Context<'m> {
     scratch: Scratch,
     deadline: Option<Instant>,
     counts: Counts,
+    /// The lowest energy of a labelling so far.
+    pub(super) lowest: f64,
 }
 
 /// How often the operator was used.
@@ -32,7 +34,7 @@ pub struct Counts {
 impl<'m> Context<'m> {
     pub(super) fn new(model: &'m Model, settings: &'m Settings, started: Instant) -> Self {
         let deadline = settings.time_limit.and_then(|t| started.checked_add(t));
-        Self { model, settings, scratch: Scratch::new(), deadline, counts: Counts::default() }
+        Self { model, settings, scratch: Scratch::new(), deadline, counts: Counts::default(), lowest: f64::INFINITY }
     }
 
     /// The problem.
@@ -67,9 +69,64 @@ impl<'m> Context<'m> {
         self.model.pairwise().apply_ordered(values, channels, mode, out, &mut self.scratch);
     }
 
+    /// The softened ordered filter on `channels` values per pixel: one ordered call.
+    pub fn softened(&mut self, values: &[f32], channels: usize, cells: usize, out: &mut [f32]) {
+        self.counts.ordered += 1;
+        self.model.pairwise().apply_softened(values, channels, cells, out, &mut self.scratch);
+    }
+
+    /// The softened ordered filter on one value per pixel, among the pixels that `row_sums` adds up over; all
+    /// others must have the value 0.
+    pub(super) fn softened_sums(&mut self, values: &[f32], cells: usize, row_sums: &[f32], out: &mut [f32]) {
+        self.model.pairwise().softened_column(values, cells, row_sums, out, &mut self.scratch);
+    }
+
+    /// K on any number of channels.
+    pub(super) fn channels(&mut self, x: &[f32], channels: usize, out: &mut [f32]) {
+        self.counts.filter += 1;
+        self.model.pairwise().apply(Direction::Forward, x, channels, out, &mut self.scratch);
+    }
+
+    /// K between the given pixels, row by row, without self pairs.
+    pub(super) fn between(&mut self, pixels: &[usize]) -> Vec<f32> {
+        const BLOCK: usize = 24;
+        let (points, count) = (self.model.pixels(), pixels.len());
+        let mut matrix = vec![0.0; count * count];
+        for (first, block) in (0..count).step_by(BLOCK).zip(pixels.chunks(BLOCK)) {
+            let width = block.len();
+            let mut unit = vec![0.0; points * width];
+            for (k, &a) in block.iter().enumerate() {
+                unit[a * width + k] = 1.0;
+            }
+            let mut out = vec![0.0; points * width];
+            self.counts.filter += 1;
+            self.model.pairwise().apply(Direction::Forward, &unit, width, &mut out, &mut self.scratch);
+            for (row, &a) in pixels.iter().enumerate() {
+                for k in 0..width {
+                    matrix[row * count + first + k] = if row == first + k { 0.0 } else { out[a * width + k] };
+                }
+            }
+        }
+        // Rounding may differ between the two orders of a pair.
+        for a in 0..count {
+            for b in 0..a {
+                let mean = 0.5 * (matrix[a * count + b] + matrix[b * count + a]).max(0.0);
+                (matrix[a * count + b], matrix[b * count + a]) = (mean, mean);
+            }
+        }
+        matrix
+    }
+
+    /// The lowest energy of a labelling that the run has seen.
+    pub fn lowest_energy(&self) -> f64 {
+        self.lowest
+    }
+
     /// The energy of a labelling with as many labels as the model has pixels.
     pub fn evaluate(&mut self, labeling: &Labeling) -> Energy {
         self.counts.evaluations += 1;
-        energy::of_checked(self.model, labeling, &mut self.scratch)
+        let energy = energy::of_checked(self.model, labeling, &mut self.scratch);
+        self.lowest = self.lowest.min(energy.total());
+        energy
     }
 }

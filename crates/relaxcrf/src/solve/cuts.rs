@@ -14,10 +14,19 @@ use rayon::prelude::*;
 use super::Context;
 use crate::filter::OrderedMode;
 use crate::model::{Cut, Model};
-use crate::numeric::{self, rows_per_chunk};
+use crate::numeric::rows_per_chunk;
 
 /// Sums this close to 0 or 1 are 0 or 1: what is left of rounding should not cost bins.
 const SNAP: f32 = 1e-6;
+
+/// How the order of two sums counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Order {
+    /// By its sign.
+    Sharp(OrderedMode),
+    /// In proportion to the distance where that is small: see [`Layers`](crate::filter::Layers).
+    Softened { cells: usize },
+}
 
 /// The cuts of a problem and the buffers for their subgradient.
 #[derive(Debug)]
@@ -42,7 +51,7 @@ impl CutTerms {
         Self { cuts, inside: vec![0.0; size], ordered: vec![0.0; size] }
     }
 
-    /// Writes a subgradient at `y` into `z`.
+    /// Writes a subgradient at `y` into `z`; or, if the order is softened, a gradient of a smoothed objective.
     ///
     /// Cuts that hardly vary are left out (their z is 0) as long as all of those together are worth at most
     /// `allowance`: the result is then a subgradient up to so much.
@@ -50,7 +59,7 @@ impl CutTerms {
         &mut self,
         context: &mut Context,
         y: &[f32],
-        mode: OrderedMode,
+        order: Order,
         allowance: f64,
         z: &mut [f32],
     ) {
@@ -72,7 +81,11 @@ impl CutTerms {
             }
         }
         let size = model.pixels() * channels;
-        context.ordered(&self.inside[..size], channels, mode, &mut self.ordered[..size]);
+        let (inside, ordered) = (&self.inside[..size], &mut self.ordered[..size]);
+        match order {
+            Order::Sharp(mode) => context.ordered(inside, channels, mode, ordered),
+            Order::Softened { cells } => context.softened(inside, channels, cells, ordered),
+        }
         let rows = rows_per_chunk(labels);
         let cuts = &self.cuts;
         z.par_chunks_mut(rows * labels).zip(self.ordered[..size].par_chunks(rows * channels)).for_each(
@@ -170,20 +183,43 @@ fn simplify(cuts: &[Cut]) -> Vec<Term> {
     terms
 }
 
+/// Share of the problem's scale by which bounds are lowered in any case.
+const ROUNDING: f64 = 1e-8;
+
 /// `Σ_a min_i (φ_a(i) + z_a(i))`, less an allowance for the arithmetic in single precision.
+///
+/// What the arithmetic does to z can be seen: weights of pairs are antisymmetric, so every label's z adds up
+/// to zero over the pixels but for rounding. Twice what is left is taken off, and a little more.
 pub(super) fn bound(model: &Model, z: &[f32]) -> f64 {
     let labels = model.labels();
-    let smallest = |a: usize| {
-        let rows = model.unary()[a * labels..][..labels].iter().zip(&z[a * labels..][..labels]);
-        rows.map(|(&e, &z)| f64::from(e) + f64::from(z)).fold(f64::INFINITY, f64::min)
-    };
-    numeric::sum_by(model.pixels(), rows_per_chunk(labels), smallest) - 3e-7 * model.scale()
+    let rows = rows_per_chunk(labels);
+    let parts: Vec<(f64, Vec<f64>)> = z
+        .par_chunks(rows * labels)
+        .zip(model.unary().par_chunks(rows * labels))
+        .map(|(z, phi)| {
+            let mut sums = vec![0.0; labels];
+            let mut total = 0.0;
+            for (z, phi) in z.chunks_exact(labels).zip(phi.chunks_exact(labels)) {
+                let mut lowest = f64::INFINITY;
+                for ((&z, &e), sum) in z.iter().zip(phi).zip(&mut sums) {
+                    *sum += f64::from(z);
+                    lowest = lowest.min(f64::from(e) + f64::from(z));
+                }
+                total += lowest;
+            }
+            (total, sums)
+        })
+        .collect();
+    let total: f64 = parts.iter().map(|p| p.0).sum();
+    let left: f64 = (0..labels).map(|i| parts.iter().map(|p| p.1[i]).sum::<f64>().abs()).sum();
+    total - 2.0 * left - ROUNDING * model.scale()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
+    use crate::numeric;
     use crate::rng::Rng;
     use crate::solve::Settings;
     use crate::{Beliefs, energy};
@@ -236,7 +272,7 @@ mod tests {
                 for allowance in [0.0, 0.05 * model.scale()] {
                     let y = beliefs(costs.labels(), &mut rng);
                     let mut z = vec![0.0; y.as_slice().len()];
-                    terms.subgradient(&mut context, y.as_slice(), mode, allowance, &mut z);
+                    terms.subgradient(&mut context, y.as_slice(), Order::Sharp(mode), allowance, &mut z);
                     let here = numeric::dot(&z, y.as_slice());
                     assert!(here <= pairwise(&y) + tiny);
                     if mode == OrderedMode::Exact {
@@ -279,7 +315,7 @@ mod tests {
         let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
         let constant = Beliefs::from_labeling(&crate::Labeling::constant(POINTS, 1), 3);
         let mut z = vec![1.0; POINTS * 3];
-        terms.subgradient(&mut context, constant.as_slice(), OrderedMode::Exact, 0.0, &mut z);
+        terms.subgradient(&mut context, constant.as_slice(), Order::Sharp(OrderedMode::Exact), 0.0, &mut z);
         assert!(z.iter().all(|&v| v == 0.0));
         assert_eq!(context.counts().ordered, 0);
     }

@@ -13,7 +13,7 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::cuts::{self, CutTerms};
+use super::cuts::{self, CutTerms, Order};
 use super::tangent;
 use super::{Context, Solver, Step, simplex};
 use crate::beliefs::Beliefs;
@@ -86,7 +86,7 @@ impl fmt::Display for LpOptions {
 #[derive(Debug)]
 pub(super) struct Lp {
     terms: CutTerms,
-    mode: OrderedMode,
+    order: Order,
     paper_step: bool,
     memory: f32,
     /// Whether the cuts are the model's own costs and the operator is symmetric.
@@ -134,10 +134,10 @@ impl Lp {
         let stiff = |&d: &f32| if options.paper_step || least <= 0.0 { 1.0 } else { d + least };
         Self {
             terms: CutTerms::new(model, cuts),
-            mode: match options {
+            order: Order::Sharp(match options {
                 LpOptions { divide_and_conquer: true, .. } => OrderedMode::DivideAndConquer { leaf: LEAF },
                 LpOptions { bins, .. } => OrderedMode::Binned { bins },
-            },
+            }),
             paper_step: options.paper_step,
             memory: if options.paper_step { 0.0 } else { MEMORY },
             certified: exact && model.pairwise().is_symmetric(),
@@ -244,7 +244,7 @@ impl Solver for Lp {
         // --- the objective and its subgradient ---
         let gap = self.lowest - self.bound;
         let allowance = if self.certified && gap.is_finite() { NEGLIGIBLE * gap.max(0.0) } else { 0.0 };
-        self.terms.subgradient(context, beliefs.as_slice(), self.mode, allowance, &mut self.z);
+        self.terms.subgradient(context, beliefs.as_slice(), self.order, allowance, &mut self.z);
         let objective =
             numeric::dot(model.unary(), beliefs.as_slice()) + numeric::dot(&self.z, beliefs.as_slice());
         self.ambition = if objective < self.lowest {

@@ -5,13 +5,17 @@ use std::str::FromStr;
 
 use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
+use super::exact::Exact;
 use super::graduated::{Graduated, Schedule};
 use super::lp::{Lp, LpOptions};
 use super::mean_field::MeanField;
+use super::moves::{self, Moves};
+use super::prox_lp::{ProxLp, ProxOptions};
+use super::smooth_lp::{SmoothLp, SmoothOptions};
 use super::tree_lp::TreeOptions;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
-use crate::filter::MAX_BINS;
+use crate::filter::{MAX_BINS, MAX_CELLS};
 use crate::model::Model;
 
 /// One method with its options.
@@ -38,6 +42,18 @@ pub enum Method {
     Lp(LpOptions),
     /// The LP over trees of labels.
     TreeLp(TreeOptions),
+    /// The LP relaxation, smoothed, by accelerated gradients.
+    SmoothLp(SmoothOptions),
+    /// The optimum of two-label problems.
+    Exact,
+    /// The LP relaxation by proximal steps.
+    ProxLp(ProxOptions),
+    /// Every label in turn is offered to all pixels.
+    Expand,
+    /// Every pair of labels may be exchanged.
+    Swap,
+    /// Whatever fits the model: see [`auto`](super::auto).
+    Auto,
 }
 
 /// What `relaxcrf methods` prints.
@@ -90,6 +106,36 @@ pub const METHODS: &[MethodInfo] = &[
         promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
     },
     MethodInfo {
+        name: "smooth-lp",
+        summary: "smoothed LP relaxation by accelerated gradients (option: cells=N)",
+        promise: "certified lower bound, the tightest here for most problems",
+    },
+    MethodInfo {
+        name: "exact",
+        summary: "two labels only: smooth-lp until the optimum is proved",
+        promise: "the global optimum once it has converged, with the proof",
+    },
+    MethodInfo {
+        name: "prox-lp",
+        summary: "LP relaxation by proximal steps (options: lambda=X, bins=N)",
+        promise: "certified lower bound; exact at its optimum for two labels and for labels on a line",
+    },
+    MethodInfo {
+        name: "expand",
+        summary: "Potts only: every label in turn is offered to all pixels, as a polish",
+        promise: "energy never rises",
+    },
+    MethodInfo {
+        name: "swap",
+        summary: "Potts only: every pair of labels may be exchanged, as a polish",
+        promise: "energy never rises",
+    },
+    MethodInfo {
+        name: "auto",
+        summary: "what fits the model; `--explain` says what and why",
+        promise: "no worse than mf5, mf, qp+dc-neg or a constant labelling",
+    },
+    MethodInfo {
         name: "tree-lp",
         summary: "LP over sampled trees of labels, for any label costs of 0 or more (options: trees=N and those of lp)",
         promise: "energy never rises; where no tree is needed, the same as lp",
@@ -110,6 +156,18 @@ impl Method {
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
             Self::Lp(options) => Box::new(Lp::new(model, *options)?),
             Self::TreeLp(options) => tree_lp::solver(model, *options)?,
+            Self::Exact => Box::new(Exact::new(model)?),
+            Self::ProxLp(options) => Box::new(ProxLp::new(model, *options)?),
+            Self::Expand => Box::new(Moves::new(model, moves::Kind::Expand)?),
+            Self::Swap => Box::new(Moves::new(model, moves::Kind::Swap)?),
+            Self::Auto => {
+                return Err(Error::Method {
+                    method: "auto".into(),
+                    why: "it makes a chain of its own and cannot be a part of another".into(),
+                    instead: "`auto` alone".into(),
+                });
+            }
+            Self::SmoothLp(options) => Box::new(SmoothLp::new(model, *options)?),
         })
     }
 
@@ -123,7 +181,10 @@ impl Method {
             Self::DcNeg => 100,
             Self::DcGen => 30,
             Self::Graduated(schedule) => schedule.steps + 100,
-            Self::Lp(_) | Self::TreeLp(_) => 100,
+            Self::Lp(_) | Self::TreeLp(_) | Self::SmoothLp(_) | Self::ProxLp(_) => 100,
+            Self::Exact => 300,
+            Self::Expand | Self::Swap => 5,
+            Self::Auto => 0,
         }
     }
 
@@ -134,7 +195,9 @@ impl Method {
             Self::MeanField => 1e-7,
             Self::Qp { .. } => 1e-6,
             Self::DcNeg | Self::DcGen | Self::Graduated(_) => 1e-7,
-            Self::Lp(_) | Self::TreeLp(_) => 1e-5,
+            Self::Lp(_) | Self::TreeLp(_) | Self::SmoothLp(_) | Self::ProxLp(_) => 1e-5,
+            Self::Exact => 1e-8,
+            Self::Expand | Self::Swap | Self::Auto => 0.0,
             // Five updates are five updates.
             Self::MeanField5 => -1.0,
         }
@@ -157,6 +220,12 @@ impl fmt::Display for Method {
             }
             Self::Lp(options) => write!(f, "lp{options}"),
             Self::TreeLp(options) => write!(f, "tree-lp{options}"),
+            Self::Exact => f.write_str("exact"),
+            Self::ProxLp(options) => write!(f, "prox-lp{options}"),
+            Self::Expand => f.write_str("expand"),
+            Self::Swap => f.write_str("swap"),
+            Self::Auto => f.write_str("auto"),
+            Self::SmoothLp(options) => write!(f, "smooth-lp{options}"),
         }
     }
 }
@@ -230,6 +299,23 @@ impl FromStr for Method {
                 Self::Graduated(schedule)
             }
             "lp" => Self::Lp(options.lp()?),
+            "exact" => Self::Exact,
+            "expand" => Self::Expand,
+            "swap" => Self::Swap,
+            "auto" => Self::Auto,
+            "prox-lp" => {
+                let default = ProxOptions::default();
+                let lambda = options.number("lambda", |l: &f32| ProxOptions::check(*l, default.bins))?;
+                let bins = options.number("bins", |n: &usize| ProxOptions::check(default.lambda, *n))?;
+                Self::ProxLp(ProxOptions {
+                    lambda: lambda.unwrap_or(default.lambda),
+                    bins: bins.unwrap_or(default.bins),
+                })
+            }
+            "smooth-lp" => {
+                let cells = options.number("cells", |n: &usize| (1..=MAX_CELLS).contains(n))?;
+                Self::SmoothLp(SmoothOptions { cells: cells.unwrap_or(MAX_CELLS) })
+            }
             "tree-lp" => {
                 let trees = options.number("trees", |n: &usize| (1..=1000).contains(n))?;
                 Self::TreeLp(TreeOptions {
@@ -250,16 +336,29 @@ impl FromStr for Method {
     }
 }
 
-/// Methods run one after the other, each from the beliefs of the one before: `qp+dc-neg`.
+/// Methods run one after the other, each from the beliefs of the one before: `qp+dc-neg`; or, after a slash,
+/// from the start again: `mf/qp+dc-neg`. The best labelling of all is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     stages: Vec<Method>,
+    /// The stages that begin with the beliefs of the run's start.
+    anew: Vec<bool>,
 }
 
 impl Pipeline {
     /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
     pub(super) fn is_unary(&self) -> bool {
         self.stages == [Method::Unary]
+    }
+
+    /// Whether the methods are still to be chosen.
+    pub(super) fn is_auto(&self) -> bool {
+        self.stages == [Method::Auto]
+    }
+
+    /// Whether a stage begins with the beliefs of the run's start.
+    pub(super) fn starts_anew(&self, stage: usize) -> bool {
+        self.anew[stage]
     }
 
     /// The stages in order.
@@ -270,7 +369,7 @@ impl Pipeline {
 
 impl From<Method> for Pipeline {
     fn from(method: Method) -> Self {
-        Self { stages: vec![method] }
+        Self { stages: vec![method], anew: vec![true] }
     }
 }
 
@@ -278,16 +377,22 @@ impl FromStr for Pipeline {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let stages = text.split('+').map(|name| name.trim().parse()).collect::<Result<_>>()?;
-        Ok(Self { stages })
+        let (mut stages, mut anew) = (Vec::new(), Vec::new());
+        for chain in text.split('/') {
+            for (k, name) in chain.split('+').enumerate() {
+                stages.push(name.trim().parse()?);
+                anew.push(k == 0);
+            }
+        }
+        Ok(Self { stages, anew })
     }
 }
 
 impl fmt::Display for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        for (k, stage) in self.stages.iter().enumerate() {
+        for (k, (stage, anew)) in self.stages.iter().zip(&self.anew).enumerate() {
             if k > 0 {
-                f.write_str("+")?;
+                f.write_str(if *anew { "/" } else { "+" })?;
             }
             write!(f, "{stage}")?;
         }

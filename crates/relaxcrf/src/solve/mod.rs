@@ -2,20 +2,26 @@
 //!
 //! Read [`solve`] first, then one method, for example `mean_field.rs`.
 
+pub mod auto;
 mod best;
 mod context;
 mod cuts;
 mod dc_gen;
 mod dc_neg;
+mod exact;
 mod fuse;
 mod graduated;
 mod lp;
 mod mean_field;
 mod method;
+mod min_cut;
+mod moves;
+mod prox_lp;
 mod qp;
 mod quadratic;
 mod settings;
 pub mod simplex;
+mod smooth_lp;
 mod tangent;
 mod tree_lp;
 pub mod trees;
@@ -28,7 +34,9 @@ pub use self::context::{Context, Counts};
 pub use self::graduated::Schedule;
 pub use self::lp::LpOptions;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
+pub use self::prox_lp::ProxOptions;
 pub use self::settings::{Settings, Status};
+pub use self::smooth_lp::SmoothOptions;
 pub use self::tree_lp::TreeOptions;
 use crate::beliefs::Beliefs;
 use crate::energy::Energy;
@@ -40,6 +48,11 @@ use crate::model::Model;
 pub trait Solver {
     /// Improves the beliefs once.
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step;
+
+    /// A labelling that the last step came across, if it is worth evaluating.
+    fn proposal(&mut self) -> Option<Labeling> {
+        None
+    }
 
     /// Labellings worth evaluating at the end of the stage besides the most believed labels.
     fn candidates(&mut self, _context: &mut Context, _beliefs: &Beliefs) -> Vec<Labeling> {
@@ -61,6 +74,9 @@ pub struct Step {
 /// A rise of an objective by less than this share of the problem's scale is rounding, not a failed step:
 /// the method has converged as far as `f32` lets it.
 pub(crate) const ROUNDING: f64 = 1e-8;
+
+/// A relative gap that only rounding leaves: nothing is left to be found.
+const PROVED: f64 = 1e-12;
 
 /// One line of the trace: the state after an iteration.
 #[derive(Debug, Clone, PartialEq)]
@@ -116,9 +132,9 @@ impl Solution {
     }
 }
 
-/// Runs a method, or a chain of them, on a model.
+/// Runs a method, a chain of them, or several chains, on a model.
 ///
-/// Starts from `init`, or from `softmax(-unary)`. `observer` sees every iteration and may stop the run;
+/// Every chain starts from `init`, or from `softmax(-unary)`. `observer` sees every iteration and may stop the run;
 /// whatever happens, the best labelling so far is returned.
 pub fn solve(
     model: &Model,
@@ -129,15 +145,15 @@ pub fn solve(
 ) -> Result<Solution> {
     settings.check()?;
     let started = Instant::now();
-    let mut beliefs = match init {
-        Some(b) => fitting(model, b)?,
-        None => Beliefs::from_energies(model.unary(), model.labels()),
-    };
-    let mut stages = pipeline
-        .stages()
-        .iter()
-        .map(|method| Ok((method, method.solver(model)?)))
-        .collect::<Result<Vec<_>>>()?;
+    let init = init.map(|b| fitting(model, b)).transpose()?;
+    let start = || init.clone().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
+    let mut beliefs = start();
+    let chosen = pipeline.is_auto().then(|| auto::plan(model, settings).pipeline);
+    let pipeline = chosen.as_ref().unwrap_or(pipeline);
+    // Before anything is run: does every method fit the model?
+    for method in pipeline.stages() {
+        method.solver(model)?;
+    }
 
     let mut context = Context::new(model, settings, started);
     let mut best =
@@ -146,7 +162,11 @@ pub fn solve(
     let mut iterations = 0;
     let mut status = Status::Converged;
 
-    'run: for (stage, (method, solver)) in stages.iter_mut().enumerate() {
+    'run: for (stage, method) in pipeline.stages().iter().enumerate() {
+        let mut solver = method.solver(model)?;
+        if stage > 0 && pipeline.starts_anew(stage) {
+            beliefs = start();
+        }
         let tolerance = settings.tolerance.unwrap_or(method.default_tolerance()) * model.scale();
         let limit = settings.max_iterations.unwrap_or(method.default_iterations());
         status = Status::MaxIterations;
@@ -158,6 +178,9 @@ pub fn solve(
 
             // --- what is known now ---
             best.raise_bound(step.lower_bound, method);
+            if let Some(labeling) = solver.proposal() {
+                best.offer(&mut context, labeling);
+            }
             let last = step.residual <= tolerance || iteration == limit || context.out_of_time();
             if last || iteration % settings.evaluate_every == 0 {
                 best.offer(&mut context, beliefs.argmax());
@@ -195,6 +218,9 @@ pub fn solve(
         }
         for labeling in solver.candidates(&mut context, &beliefs) {
             best.offer(&mut context, labeling);
+        }
+        if best.gap().is_some_and(|g| g <= PROVED) {
+            break;
         }
     }
 

@@ -1,0 +1,185 @@
+//! Move making: a labelling is improved by the best of a great many changes at once.
+//!
+//! `expand` lets every pixel change to one label t, `swap` lets the pixels of two labels exchange them. Either
+//! is a two-label problem in b (who changes), `<θ, b> + Σ_{a≠b} W_ab |b_a - b_b|`, with W = K within the pixels of the
+//! two labels for swaps, and for expansions, since pixels of the same label need not part,
+//! `W_ab = K_ab (1 + [x_a = x_b]) / 2`. A few accelerated steps on its smoothed relaxation (see `smooth_lp.rs`) show
+//! which pixels want to change; a move is made only if the energy falls, so it never rises.
+
+use super::{Context, Solver, Step, qp};
+use crate::beliefs::Beliefs;
+use crate::error::{Error, Result};
+use crate::labeling::Labeling;
+use crate::model::{CompatibilityKind, Model};
+
+/// Parts of the softened order, and steps, for one move.
+const CELLS: usize = 6;
+const STEPS: usize = 12;
+
+/// Shares of change from which on a pixel changes, tried in turn.
+const THRESHOLDS: [f32; 3] = [0.5, 0.9, 0.1];
+
+/// Which moves are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Expand,
+    Swap,
+}
+
+/// The methods `expand` and `swap`: one step is a sweep over all moves.
+pub(super) struct Moves {
+    kind: Kind,
+}
+
+/// The change that one move may make: who may change, to what, and what it costs on its own.
+struct Move {
+    target: u16,
+    /// Whether a pixel takes part; those that have the target label already count as changed.
+    part: Vec<bool>,
+    theta: Vec<f32>,
+    /// Groups of pixels within which a share of K separates: their indicator and the share.
+    groups: Vec<(Vec<bool>, f32)>,
+}
+
+impl Moves {
+    pub fn new(model: &Model, kind: Kind) -> Result<Self> {
+        let name = if kind == Kind::Expand { "expand" } else { "swap" };
+        let refuse =
+            |why: &str, instead: &str| Error::Method { method: name.into(), why: why.into(), instead: instead.into() };
+        if !matches!(model.compatibility().kind(), CompatibilityKind::Potts) {
+            return Err(refuse("it is for Potts costs", "`dc-neg`, or `tree-lp` for any costs"));
+        }
+        if !model.pairwise().is_symmetric() {
+            return Err(refuse("the operator is not symmetric", "`dc-neg`, or a symmetric filter"));
+        }
+        Ok(Self { kind })
+    }
+
+    /// The moves from a labelling: targets for expansions, pairs of labels for swaps.
+    fn list(&self, model: &Model, x: &Labeling) -> Vec<(u16, u16)> {
+        let mut used = vec![false; model.labels()];
+        x.as_slice().iter().for_each(|&l| used[usize::from(l)] = true);
+        if self.kind == Kind::Expand {
+            model.unary_argmin().as_slice().iter().for_each(|&l| used[usize::from(l)] = true);
+        }
+        let used: Vec<u16> = (0..model.labels() as u16).filter(|&l| used[usize::from(l)]).collect();
+        match self.kind {
+            Kind::Expand => used.iter().map(|&t| (t, t)).collect(),
+            Kind::Swap => used.iter().flat_map(|&t| used.iter().filter(move |&&s| s < t).map(move |&s| (s, t))).collect(),
+        }
+    }
+
+    fn prepare(&self, context: &mut Context, x: &Labeling, s: u16, t: u16) -> Move {
+        let model = context.model();
+        let (labels, x) = (model.labels(), x.as_slice());
+        let phi = |a: usize, l: u16| model.unary()[a * labels + usize::from(l)];
+        if self.kind == Kind::Swap {
+            let part: Vec<bool> = x.iter().map(|&l| l == s || l == t).collect();
+            let theta = (0..x.len()).map(|a| phi(a, t) - phi(a, s)).collect();
+            return Move { target: t, theta, groups: vec![(part.clone(), 1.0)], part };
+        }
+        let same = Beliefs::from_labeling(&Labeling::new(x.to_vec()), labels);
+        let mut sums = vec![0.0; same.as_slice().len()];
+        context.filter(same.as_slice(), &mut sums);
+        let row_sums = model.pairwise().row_sums();
+        let others = |a: usize| row_sums[a] - sums[a * labels + usize::from(x[a])];
+        let theta = (0..x.len()).map(|a| phi(a, t) - phi(a, x[a]) - others(a)).collect();
+        let mut groups = vec![(vec![true; x.len()], 0.5)];
+        for l in 0..labels as u16 {
+            if x.contains(&l) {
+                groups.push((x.iter().map(|&m| m == l).collect(), 0.5));
+            }
+        }
+        Move { target: t, part: vec![true; x.len()], theta, groups }
+    }
+
+    /// How much every pixel wants to change, from 0 to 1.
+    fn wishes(&self, context: &mut Context, x: &Labeling, change: &Move) -> Vec<f32> {
+        let model = context.model();
+        let n = model.pixels();
+        let floor = qp::smallest_curvature(model);
+        let row_sums = model.pairwise().row_sums();
+        // Row sums within each group.
+        let within: Vec<Vec<f32>> = change
+            .groups
+            .iter()
+            .map(|(group, _)| {
+                let inside: Vec<f32> = group.iter().map(|&g| f32::from(u8::from(g))).collect();
+                let mut sums = vec![0.0; n];
+                context.channels(&inside, 1, &mut sums);
+                sums
+            })
+            .collect();
+        let changed = |a: usize| self.kind == Kind::Expand && x.as_slice()[a] == change.target;
+        let mut u: Vec<f32> = (0..n).map(|a| f32::from(u8::from(x.as_slice()[a] == change.target))).collect();
+        let (mut before, mut v) = (u.clone(), u.clone());
+        let (mut z, mut values, mut sums) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        for step in 0..STEPS {
+            if context.out_of_time() {
+                break;
+            }
+            z.fill(0.0);
+            for ((group, share), within) in change.groups.iter().zip(&within) {
+                values.iter_mut().zip(&v).zip(group).for_each(|((o, &v), &g)| *o = if g { v } else { 0.0 });
+                context.softened_sums(&values, CELLS, within, &mut sums);
+                for a in (0..n).filter(|&a| group[a]) {
+                    z[a] += 2.0 * share * sums[a];
+                }
+            }
+            for a in 0..n {
+                let curvature = (2.0 * CELLS as f32 * row_sums[a]).max(floor);
+                let next = (v[a] - (change.theta[a] + z[a]) / curvature).clamp(0.0, 1.0);
+                before[a] = u[a];
+                u[a] = if changed(a) { 1.0 } else { next };
+            }
+            let beta = step as f32 / (step + 3) as f32;
+            v.iter_mut().zip(&u).zip(&before).for_each(|((v, &u), &b)| *v = u + beta * (u - b));
+        }
+        u
+    }
+
+    /// The labelling after a move, if that lowers the energy.
+    fn make(&self, context: &mut Context, x: &Labeling, energy: f64, pair: (u16, u16)) -> Option<(Labeling, f64)> {
+        let change = self.prepare(context, x, pair.0, pair.1);
+        let wishes = self.wishes(context, x, &change);
+        let stay = |a: usize| if self.kind == Kind::Swap { pair.0 } else { x.as_slice()[a] };
+        for threshold in THRESHOLDS {
+            let moved = Labeling::new(
+                (0..wishes.len())
+                    .map(|a| match (change.part[a], wishes[a] >= threshold) {
+                        (false, _) => x.as_slice()[a],
+                        (true, true) => change.target,
+                        (true, false) => stay(a),
+                    })
+                    .collect(),
+            );
+            if moved == *x {
+                continue;
+            }
+            let now = context.evaluate(&moved).total();
+            if now < energy {
+                return Some((moved, now));
+            }
+        }
+        None
+    }
+}
+
+impl Solver for Moves {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        let model = context.model();
+        let mut x = beliefs.argmax();
+        let before = context.evaluate(&x).total();
+        let mut energy = before;
+        for pair in self.list(model, &x) {
+            if context.out_of_time() {
+                break;
+            }
+            if let Some((moved, now)) = self.make(context, &x, energy, pair) {
+                (x, energy) = (moved, now);
+            }
+        }
+        *beliefs = Beliefs::from_labeling(&x, model.labels());
+        Step { objective: energy, lower_bound: None, residual: before - energy }
+    }
+}
