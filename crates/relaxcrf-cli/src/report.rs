@@ -1,5 +1,14 @@
 //! What is shown: tables for people, JSON for programs, messages on standard error.
 
+#[allow(dead_code, reason = "the commands that draw come with the next changes")]
+pub mod page;
+#[allow(dead_code, reason = "the commands that draw come with the next changes")]
+pub mod picture;
+#[allow(dead_code, reason = "the commands that draw come with the next changes")]
+pub mod plot;
+#[allow(dead_code, reason = "the commands that draw come with the next changes")]
+pub mod sheet;
+
 use std::io::{self, Write};
 
 use anyhow::Result;
