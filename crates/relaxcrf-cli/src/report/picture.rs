@@ -37,15 +37,6 @@ impl ColourMap {
         };
         map.eval_continuous(share.clamp(0.0, 1.0)).as_array()
     }
-
-    /// Colours of `labels` ordered labels. The ends of turbo are nearly black, so the map stops short of them.
-    pub fn palette(self, labels: usize) -> Palette {
-        let last = labels.saturating_sub(1).max(1) as f64;
-        let colours: Vec<[u8; 3]> =
-            (0..labels.min(256)).map(|l| self.colour(0.04 + 0.92 * l as f64 / last)).collect();
-        // There are at most 256.
-        Palette::new(&colours).unwrap_or_default()
-    }
 }
 
 impl Picture {
@@ -144,8 +135,7 @@ mod tests {
         assert_eq!(Picture::uncertainty((1, 1), &even).rgb, ColourMap::Inferno.colour(1.0));
         let grey = Image::new(1, 1, 1, vec![9.0]).unwrap();
         assert_eq!(Picture::photo(&grey).rgb, [9, 9, 9]);
-        let palette = ColourMap::Turbo.palette(60);
-        assert_ne!(palette.colour(10), palette.colour(11));
+        assert_ne!(ColourMap::Turbo.colour(0.3), ColourMap::Turbo.colour(0.32));
     }
 
     #[test]

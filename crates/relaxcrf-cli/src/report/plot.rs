@@ -10,7 +10,7 @@ mod draw;
 pub use self::axis::Axis;
 
 /// Width of a plot on a large screen, and on a phone.
-pub const WIDE: f64 = 720.0;
+pub const WIDE: f64 = 680.0;
 /// Width of a plot on a phone.
 pub const NARROW: f64 = 350.0;
 
@@ -31,23 +31,11 @@ pub struct Plot {
     pub rules: Vec<Rule>,
 }
 
-/// How the points of a series are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Join {
-    /// Straight lines.
-    Straight,
-    /// A value holds until the next point.
-    Steps,
-    /// Marks only.
-    None,
-}
-
 /// One curve. Points without finite coordinates are left out.
 #[derive(Debug, Clone)]
 pub struct Series {
     pub name: String,
     pub points: Vec<(f64, f64)>,
-    pub join: Join,
     /// Index into [`COLOURS`], round and round, and the mark that goes with it; `None`: the place in the plot.
     pub colour: Option<usize>,
     /// A mark on every point, or on the last only.
@@ -100,17 +88,12 @@ impl Plot {
 impl Series {
     /// Points joined by straight lines, a mark on each.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, join: Join::Straight, colour: None, all_marks: true }
+        Self { name: name.into(), points, colour: None, all_marks: true }
     }
 
-    /// Values that hold until the next one, marked at the end.
-    pub fn steps(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { join: Join::Steps, all_marks: false, ..Self::new(name, points) }
-    }
-
-    /// Marks that are not joined.
-    pub fn marks(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { join: Join::None, ..Self::new(name, points) }
+    /// Points joined by straight lines, a mark at the end.
+    pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { all_marks: false, ..Self::new(name, points) }
     }
 
     /// With this colour and mark: the same method looks the same in several plots.
@@ -131,10 +114,7 @@ mod tests {
 
     fn plot() -> Plot {
         Plot::new("a < b", Axis::log("seconds"), Axis::linear("energy"))
-            .with(Series::steps(
-                "mf",
-                vec![(0.0, 3.0), (0.1, 9.0), (1.0, 4.0), (10.0, f64::NAN), (20.0, 3.5)],
-            ))
+            .with(Series::line("mf", vec![(0.0, 3.0), (0.1, 9.0), (1.0, 4.0), (10.0, f64::NAN), (20.0, 3.5)]))
             .with(Series::new("x & y", vec![(0.2, 5.0), (2.0, 6.0)]))
             .with_rule("bound", 3.0)
     }
@@ -171,7 +151,6 @@ mod tests {
         let width = 400.0;
         let svg = plot().svg(width);
         let path = svg.split("class=\"curve\" d=\"").nth(1).unwrap().split('"').next().unwrap();
-        // A step goes along, then up or down: M x y, then H x V y for each of the two points that follow.
         let numbers: Vec<f64> = path
             .split(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'))
             .filter_map(|t| t.parse().ok())

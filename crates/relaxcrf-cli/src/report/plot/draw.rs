@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::axis::{Ruler, short};
-use super::{COLOURS, Join, Plot, Series};
+use super::{COLOURS, Plot, Series};
 
 /// Size of the text and what a character of it takes, in pixels.
 const TEXT: f64 = 12.0;
@@ -40,7 +40,7 @@ pub fn svg(plot: &Plot, width: f64, style: &str) -> String {
     );
     axes(&mut out, plot, (&x, &y), &y_ticks, (left, top), (broad, tall));
 
-    // An inner drawing clips what a given range leaves out.
+    // Coordinates of the curves count from the axes.
     let _ = write!(
         out,
         "<svg x=\"{left:.1}\" y=\"{top}\" width=\"{broad:.1}\" height=\"{tall:.1}\" overflow=\"hidden\">"
@@ -113,19 +113,14 @@ fn curve(out: &mut String, plot: &Plot, series: &Series, k: usize, (x, y): (&Rul
     let Some((first, rest)) = places.split_first() else { return };
     let number = series.colour.unwrap_or(k);
     let colour = COLOURS[number % COLOURS.len()];
-    if series.join != Join::None {
-        let mut path = format!("M{:.1} {:.1}", first.0, first.1);
-        for p in rest {
-            let _ = match series.join {
-                Join::Steps => write!(path, "H{:.1}V{:.1}", p.0, p.1),
-                _ => write!(path, "L{:.1} {:.1}", p.0, p.1),
-            };
-        }
-        let _ = write!(
-            out,
-            "<path class=\"curve\" d=\"{path}\" stroke=\"{colour}\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>"
-        );
+    let mut path = format!("M{:.1} {:.1}", first.0, first.1);
+    for p in rest {
+        let _ = write!(path, "L{:.1} {:.1}", p.0, p.1);
     }
+    let _ = write!(
+        out,
+        "<path class=\"curve\" d=\"{path}\" stroke=\"{colour}\" stroke-width=\"1.8\" stroke-linejoin=\"round\"/>"
+    );
     let marked = if series.all_marks { &places[..] } else { &places[places.len() - 1..] };
     for (i, p) in marked.iter().enumerate() {
         let value = if series.all_marks && every == 1 { all[i] } else { all[last] };
