@@ -1,8 +1,8 @@
 //! Several methods on one problem, in one process, on one model.
 //!
 //! A chain that begins like one that was run before goes on from there: its time and its filter calls include
-//! the shared part, the work is done once. A time limit holds for what is new in each run, so that a slow first
-//! stage does not keep the others from being seen.
+//! the shared part, the work is done once. A time limit holds for each stage, so that a slow first one does not
+//! keep the others from being seen.
 
 mod show;
 
@@ -99,11 +99,13 @@ impl Problem {
         }
     }
 
-    /// Runs the methods one after the other; `say` hears of each that has ended.
+    /// Runs the methods one after the other; `caps` are most iterations of methods by name, `say` hears of each
+    /// run that has ended.
     pub fn compare(
         &self,
         pipelines: &[Pipeline],
         settings: &Settings,
+        caps: &[(&str, usize)],
         quiet: bool,
         say: &mut dyn FnMut(&Run),
     ) -> Result<Comparison> {
@@ -119,7 +121,7 @@ impl Problem {
             };
             let before =
                 kept.iter().filter(|(p, _)| goes_on(p, pipeline)).max_by_key(|(p, _)| p.stages().len());
-            let solution = match go_on(&self.model, pipeline, before, &settings, quiet) {
+            let solution = match go_on(&self.model, pipeline, before, &settings, caps, quiet) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
                     skipped.push(format!("{pipeline} was left out: {method}: {why}; try {instead}"));
@@ -166,28 +168,37 @@ impl Problem {
     }
 }
 
-/// Runs a chain, from where an earlier one with the same beginning ended if there is one.
+/// Runs a chain stage by stage, from where an earlier one with the same beginning ended if there is one.
 fn go_on(
     model: &Model,
     pipeline: &Pipeline,
     before: Option<&(Pipeline, Solution)>,
     settings: &Settings,
+    caps: &[(&str, usize)],
     quiet: bool,
 ) -> relaxcrf::Result<Solution> {
     let mut meter = Meter::new(quiet, "preparing");
-    let mut watched = |pipeline: &Pipeline, init, settings: &Settings| {
-        meter.start(pipeline, settings);
-        solve(model, pipeline, init, settings, &mut |p| meter.show(p))
-    };
-    let Some((done, start)) = before else { return watched(pipeline, None, settings) };
-    if start.status == Status::GapReached {
-        // Nothing more was asked for.
-        return Ok(start.clone());
+    let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
+    let done = before.map_or(0, |(p, _)| p.stages().len());
+    for (stage, method) in pipeline.stages().iter().enumerate().skip(done) {
+        if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {
+            // Nothing more was asked for.
+            break;
+        }
+        let text = method.to_string();
+        let cap = caps.iter().find(|c| text.split(':').next() == Some(c.0)).map(|c| c.1);
+        let settings = Settings { max_iterations: settings.max_iterations.or(cap), ..settings.clone() };
+        let alone = Pipeline::from(method.clone());
+        meter.start(&alone, &settings);
+        let start = found.as_ref().map(|s| s.beliefs.clone());
+        let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
+        found = Some(match &found {
+            Some(start) => joined(start, end, stage),
+            None => end,
+        });
     }
-    let rest: Vec<String> =
-        pipeline.stages()[done.stages().len()..].iter().map(ToString::to_string).collect();
-    let end = watched(&rest.join("+").parse()?, Some(start.beliefs.clone()), settings)?;
-    Ok(joined(start, end, done.stages().len()))
+    // A chain has at least one stage: an empty name is no method.
+    found.map_or_else(|| solve(model, pipeline, None, settings, &mut |p| meter.show(p)), Ok)
 }
 
 /// Two runs, the second from the first one's beliefs, as one.
@@ -265,10 +276,10 @@ mod tests {
         let problem = problem();
         let pipelines: Vec<Pipeline> = ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
         let settings = Settings { max_iterations: Some(12), ..Settings::default() };
-        let together = problem.compare(&pipelines, &settings, true, &mut |_| {}).unwrap();
+        let together = problem.compare(&pipelines, &settings, &[], true, &mut |_| {}).unwrap();
         for (k, pipeline) in pipelines.iter().enumerate() {
             let alone =
-                problem.compare(std::slice::from_ref(pipeline), &settings, true, &mut |_| {}).unwrap();
+                problem.compare(std::slice::from_ref(pipeline), &settings, &[], true, &mut |_| {}).unwrap();
             let (a, b) = (&together.runs[k], &alone.runs[0]);
             assert_eq!(a.labeling, b.labeling, "{pipeline}");
             assert_eq!(a.own_energy, b.own_energy);
@@ -309,9 +320,9 @@ mod tests {
             .build()
             .unwrap();
         let pipelines: Vec<Pipeline> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
-        let found = problem.compare(&pipelines, &Settings::default(), true, &mut |_| {}).unwrap();
+        let found = problem.compare(&pipelines, &Settings::default(), &[], true, &mut |_| {}).unwrap();
         assert_eq!((found.runs.len(), found.skipped.len()), (1, 1));
         assert!(found.skipped[0].contains("dc-neg"));
-        assert!(problem.compare(&pipelines[1..], &Settings::default(), true, &mut |_| {}).is_err());
+        assert!(problem.compare(&pipelines[1..], &Settings::default(), &[], true, &mut |_| {}).is_err());
     }
 }

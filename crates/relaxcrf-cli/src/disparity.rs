@@ -206,6 +206,16 @@ fn read_disparities(path: &Path, scale: Option<f64>, left: &Path, size: (usize, 
             let known = |&v: &f32| if v.is_finite() { v / scale } else { f32::NAN };
             ((image.width, image.height), image.data.iter().map(known).collect::<Vec<_>>())
         }
+        "npy" | "npz" => {
+            let array = io::read_array(path)?;
+            let [height, width] = array.shape[..] else {
+                let by = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+                bail!("{}: holds an array of {by}; wanted height x width disparities", path.display());
+            };
+            let scale = scale.unwrap_or(1.0) as f32;
+            let known = |&v: &f32| if v.is_finite() && v > 0.0 { v / scale } else { f32::NAN };
+            ((width, height), array.data.iter().map(known).collect())
+        }
         _ => {
             let map = io::read_labels(path)?;
             let Some(scale) = scale else {

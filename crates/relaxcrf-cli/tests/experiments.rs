@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{DISPARITIES, HEIGHT, Place, StereoPlace, WIDTH};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, read_image, read_labels, read_pfm, write_image, write_labels};
+use relaxcrf::io::{Palette, read_image, read_labels, read_pfm, write_image, write_labels, write_npy_f32};
 
 const PAIR: &str = "stereo scene/im2.png scene/im6.png -d 8";
 
@@ -26,6 +26,14 @@ fn stereo_in_every_format_and_near_the_truth() {
     place.run(&format!("{PAIR} -m graduated -o e.png --bits 16 -q")).fine();
     let deep = read_labels(&place.path("e.png")).unwrap();
     assert!(deep.labels.iter().zip(&whole.labels).all(|(a, b)| *a == 256 * b));
+
+    // A truth in pixels, as an array, gives the same scores.
+    let values: Vec<f32> = place.scene.truth.as_slice().iter().map(|&d| f32::from(d)).collect();
+    write_npy_f32(&place.path("t.npy"), &[36, 48], &values).unwrap();
+    let again = place.run(&format!("{PAIR} -m graduated --truth t.npy -o f.png --json")).fine().json();
+    assert_eq!(again["truth"], report["truth"]);
+    write_npy_f32(&place.path("odd.npy"), &[36 * 48], &values).unwrap();
+    place.fails(&format!("{PAIR} --truth odd.npy -o g.png"), 1, &["odd.npy", "1728", "height x width"]);
 
     // Scores are those of the files; 0 in the truth means unknown.
     let truth = place.scene.truth.as_slice();

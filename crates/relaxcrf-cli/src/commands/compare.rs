@@ -19,7 +19,7 @@ use crate::report::page::{Block, Page, Section, write_text};
 use crate::report::picture::Picture;
 use crate::report::{self, Messages};
 
-/// A method that has not ended by then is stopped, unless another limit is given.
+/// A stage that has not ended by then is stopped, unless another limit is given.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads the problem, runs the methods, reports.
@@ -37,7 +37,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
     let pipelines = args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone());
-    let comparison = problem.compare(&pipelines, &settings, args.common.quiet, &mut |_| {})?;
+    let comparison = problem.compare(&pipelines, &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
