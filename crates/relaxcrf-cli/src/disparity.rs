@@ -71,12 +71,17 @@ pub struct Pair {
     pub model: Model,
 }
 
-/// Kernels that give good disparities with costs of up to 40: measured, see docs/experiments.md.
-fn with_usual_kernels(args: &ModelArgs) -> ModelArgs {
+/// Kernels that give good disparities: measured, see docs/experiments.md. Census counts neighbours instead of grey
+/// values, so its weights follow its usual truncation.
+fn with_usual_kernels(args: &ModelArgs, measure: Measure) -> ModelArgs {
     let mut args = args.clone();
     if args.gaussian.is_empty() && args.bilateral.is_empty() {
-        args.gaussian = vec![GaussianSpec::new(3.0, 4.0)];
-        args.bilateral = vec![BilateralSpec::new(20.0, 10.0, 8.0)];
+        let share = match (measure, CostOptions::new(measure).truncation) {
+            (Measure::Census { .. }, Some(most)) => most / 40.0,
+            _ => 1.0,
+        };
+        args.gaussian = vec![GaussianSpec::new(3.0, 8.0 * share)];
+        args.bilateral = vec![BilateralSpec::new(20.0, 10.0, 16.0 * share)];
     }
     args
 }
@@ -101,7 +106,7 @@ pub fn read_pair(
     )?;
     let names = || format!("{} with {}", left_path.display(), right_path.display());
     let costs = stereo::cost(&left, &right, disparities, &cost.options()).with_context(names)?;
-    let args = with_usual_kernels(model);
+    let args = with_usual_kernels(model, cost.cost.0);
     warn_about_scale(&left, left_path, &args.bilateral, messages);
     let model = assemble(&left, disparities, costs, &args, seed).with_context(names)?;
     Ok(Pair { left, right, model })

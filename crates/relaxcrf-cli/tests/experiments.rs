@@ -132,6 +132,8 @@ fn bad_pairs() {
     ] {
         place.fails(&line, code, texts);
     }
+    let flat = place.run(&format!("{PAIR} -m mf5 -o d.png --gaussian 9:4000"));
+    assert!(flat.code == 0 && flat.err.contains("weights are too large"), "{}", flat.err);
     let warned = place.run(&format!("{PAIR} -m unary -o d.png --truth scene/disp2.png --scale 1"));
     assert!(warned.code == 0 && warned.err.contains("beyond the 8"), "{}", warned.err);
 }

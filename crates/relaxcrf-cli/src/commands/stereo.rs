@@ -33,7 +33,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let pair = disparity::read_pair(files, args.disparities, &args.cost, &args.model, seed, &messages)?;
     let size = (pair.left.width, pair.left.height);
     let truth = Truth::read(&args.truth, &args.left, size)?;
-    if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d > args.disparities as f32 - 0.5) {
+    if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d >= args.disparities as f32) {
         messages.warn(&format!(
             "the true disparities go up to {largest}, beyond the {} that are tried: wrong --scale, or too few --disparities?",
             args.disparities
@@ -42,9 +42,17 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let settings = args.run.limits.settings(seed);
     meter.start(&args.run.method, &settings);
     let solution = solve(&pair.model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    let labels = solution.labeling.as_slice();
+    if let ([first, rest @ ..], true) = (labels, args.disparities > 1)
+        && rest.iter().all(|l| l == first)
+    {
+        messages.warn(&format!(
+            "every pixel has disparity {first}: no labelling of lower energy was found, so the kernels' weights are too \
+             large for these matching costs"
+        ));
+    }
     drop(meter);
 
-    let labels = solution.labeling.as_slice();
     if let Some(path) = &args.colours {
         let values: Vec<f32> = labels.iter().map(|&l| f32::from(l)).collect();
         let last = (args.disparities - 1).max(1) as f32;

@@ -123,13 +123,13 @@ impl Comparison {
 
     fn plot(&self, title: &str, x: &str, place: impl Fn(&Progress) -> f64) -> Plot {
         let curve = |run: &Run| {
-            let points = run.trace.iter().filter_map(|p| p.own_energy.map(|e| (place(p), e)));
-            let mut points: Vec<(f64, f64)> = points.collect();
-            // Roundings at the end of a stage may be better than the beliefs' own labels.
-            if let (Some(last), true) = (run.trace.last(), !run.report.method.eq("unary")) {
-                points.push((place(last), run.own_energy));
+            // The unary labelling is no curve, and its energy would leave little room for those that are.
+            if run.report.method == "unary" {
+                return Vec::new();
             }
-            points
+            let points = run.trace.iter().filter_map(|p| p.own_energy.map(|e| (place(p), e)));
+            // Roundings at the end of a stage may be better than the beliefs' own labels.
+            points.chain(run.trace.last().map(|last| (place(last), run.own_energy))).collect()
         };
         let curves: Vec<Vec<(f64, f64)>> = self.runs.iter().map(curve).collect();
         let mut plot = Plot::new(
@@ -140,7 +140,10 @@ impl Comparison {
         for (k, (run, points)) in self.runs.iter().zip(curves).enumerate() {
             plot = plot.with(Series::line(run.report.method.clone(), points).coloured(k));
         }
-        plot = plot.with_rule("best constant labelling", self.constant_energy);
+        // Far above everything it would only take room.
+        if plot.series.iter().flat_map(|s| &s.points).any(|p| p.1 >= self.constant_energy) {
+            plot = plot.with_rule("best constant labelling", self.constant_energy);
+        }
         match self.lower_bound {
             Some(bound) => plot.with_rule("lower bound", bound),
             None => plot,

@@ -43,13 +43,13 @@ const ABOUT: &str = "\
 Left out of the paper's appendix on filter accuracy is where its constants come from. It reports that brute-force sums \
 are 0.6 times the lattice's (all ones as input) and 0.48 times for the difference of the sums before and after each \
 pixel. Both follow from comparing the lattice with exp(-|f|^2) where the lattice stands for exp(-|f|^2 / 2): without the \
-1/2 a sum over the plane is half as large. With the right exponent both ratios are the same number, which follows from \
+1/2 a sum over the plane is half as large. With the right exponent both ratios are close to one number, which follows from \
 the lattice's geometry: (2 pi)^(d/2) (d+1)^(1/2) (1 + 2^-d) / ((3/2)^(d/2) 2^(d+1)), 1.134 for positions in the plane. Small \
 images and large sigmas deviate because much of the Gaussian lies outside the image.";
 
 const ABOUT_BILATERAL: &str = "\
-With colours the points are sparse in five dimensions, and no constant exists: the factor that fits best depends on the \
-image and on sigma. This is why kernels are normalised, or calibrated on a sample of pixels (--calibrate), and why an \
+With colours the points are sparse in five dimensions, and the constant of five dimensions, 1.417, does not fit: the \
+factor that fits best depends on the image and on sigma. This is why kernels are normalised, or calibrated on a sample of pixels (--calibrate), and why an \
 energy belongs to an operator.";
 
 /// What was measured for one image size and sigma.

@@ -23,7 +23,7 @@ pub fn svg(plot: &Plot, width: f64, style: &str) -> String {
     let y = Ruler::new(&plot.y, heights, tall);
     let y_ticks = y.ticks(5);
     let widest = y_ticks.iter().map(|t| short(*t).len()).max().unwrap_or(1) as f64;
-    let left = 26.0 + widest * CHARACTER;
+    let left = 34.0 + widest * CHARACTER;
     let broad = (width - left - right).max(50.0);
     let x = Ruler::new(&plot.x, points().map(|p| p.0), broad);
 
