@@ -1,12 +1,15 @@
 //! What can be typed: clap's declarations and nothing else.
 
+mod experiments;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use relaxcrf::model::{FilterKind, Normalization};
-use relaxcrf::solve::Pipeline;
+use relaxcrf::solve::{Pipeline, Settings};
 
+pub use self::experiments::*;
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
 /// Refine segmentations and disparity maps with a dense CRF.
@@ -27,8 +30,18 @@ pub enum Command {
     Demo(DemoArgs),
     /// Refine the labels of an image
     Segment(SegmentArgs),
+    /// Find the disparities of a rectified stereo pair
+    Stereo(StereoArgs),
+    /// Run several methods on one problem and report on them
+    Compare(CompareArgs),
     /// Evaluate the energy of a labelling
     Energy(EnergyArgs),
+    /// Repeat the paper's experiments on a directory of data
+    #[command(subcommand)]
+    Reproduce(ReproduceCommand),
+    /// Measure parts of the method on their own
+    #[command(subcommand)]
+    Study(StudyCommand),
     /// List the methods
     Methods(MethodsArgs),
 }
@@ -191,6 +204,14 @@ pub struct RunArgs {
     /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
     #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
     pub method: Pipeline,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+}
+
+/// When to stop.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Method")]
+pub struct LimitArgs {
     /// Most iterations of each stage [default: the method's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_iter: Option<u32>,
@@ -203,6 +224,20 @@ pub struct RunArgs {
     /// Stop when the energy is proven this close to the least: 0.1% or 0.001
     #[arg(long, value_name = "G", value_parser = specs::gap, allow_hyphen_values = true)]
     pub until_gap: Option<f64>,
+}
+
+impl LimitArgs {
+    /// The settings of a run within these limits.
+    pub fn settings(&self, seed: u64) -> Settings {
+        Settings {
+            max_iterations: self.max_iter.map(|n| n as usize),
+            tolerance: self.tol,
+            time_limit: self.time_limit,
+            until_gap: self.until_gap,
+            seed,
+            ..Settings::default()
+        }
+    }
 }
 
 /// What every command shares.

@@ -54,10 +54,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Unary energies with the size that their file claims.
+/// Unary energies of an image's pixels.
 struct Unary {
-    width: usize,
-    height: usize,
     labels: usize,
     rows: Vec<f32>,
 }
@@ -71,6 +69,18 @@ pub fn model(
     seed: u64,
     messages: &Messages,
 ) -> Result<Model> {
+    Ok(image_and_model(image_path, source, unary_args, args, seed, messages)?.1)
+}
+
+/// The same for those who show the image too.
+pub fn image_and_model(
+    image_path: &Path,
+    source: Source,
+    unary_args: &UnaryArgs,
+    args: &ModelArgs,
+    seed: u64,
+    messages: &Messages,
+) -> Result<(Image, Model)> {
     let image = io::read_image(image_path)?;
     let unary = read_unary(source, (image.width, image.height), image_path, unary_args, messages)?;
     if unary.labels == 1 {
@@ -80,17 +90,23 @@ pub fn model(
             source.name()
         ));
     }
-    let (gaussian, bilateral) = kernels_or_usual(args);
-    warn_about_scale(&image, image_path, &bilateral, messages);
-    let compatibility = compatibility(&args.compat, unary.labels)?;
+    warn_about_scale(&image, image_path, &kernels_or_usual(args).1, messages);
+    let model = assemble(&image, unary.labels, unary.rows, args, seed)
+        .with_context(|| format!("{} with {}", image_path.display(), source.name()))?;
+    Ok((image, model))
+}
 
+/// A model on an image's grid with these unary energies, one row per pixel.
+pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, seed: u64) -> Result<Model> {
+    let (gaussian, bilateral) = kernels_or_usual(args);
+    let compatibility = compatibility(&args.compat, labels)?;
     let kernels: Vec<Kernel> = gaussian
         .iter()
         .map(GaussianSpec::kernel)
         .chain(bilateral.iter().map(|b| b.kernel(image.data.clone())))
         .collect();
-    let mut builder = ModelBuilder::image(unary.width, unary.height, unary.labels)
-        .unary(unary.rows)
+    let mut builder = ModelBuilder::image(image.width, image.height, labels)
+        .unary(rows)
         .compatibility(compatibility)
         .filter(args.filter)
         .normalization(args.normalization);
@@ -100,7 +116,7 @@ pub fn model(
     if args.calibrate {
         builder = builder.calibrate(seed);
     }
-    builder.build().with_context(|| format!("{} with {}", image_path.display(), source.name()))
+    Ok(builder.build()?)
 }
 
 /// A labelling to evaluate; it must fit the model.
@@ -134,7 +150,7 @@ fn read_unary(
             let (width, height, labels) = (scores.width(), scores.height(), scores.labels());
             check_label_count(path, labels)?;
             check_size(source.what(), path, (width, height), image_path, size)?;
-            Ok(Unary { width, height, labels, rows: scores.energies().label_rows() })
+            Ok(Unary { labels, rows: scores.energies().label_rows() })
         }
         Source::Unary(path) => rows_of(io::read_array(path)?, source, size, image_path, args),
         Source::Probabilities(paths) => {
@@ -196,7 +212,7 @@ fn rows_of(
     check_label_count(path, labels)?;
     check_size(source.what(), path, (width, height), image_path, size)?;
     let rows = array.into_label_rows(axis).with_context(|| name)?;
-    Ok(Unary { width, height, labels, rows })
+    Ok(Unary { labels, rows })
 }
 
 fn from_labels(
@@ -225,7 +241,7 @@ fn from_labels(
     check_label_count(path, labels)?;
     let rows = unary::from_labels(&map.labels, labels, args.confidence, args.unsure)
         .with_context(|| path.display().to_string())?;
-    Ok(Unary { width: map.width, height: map.height, labels, rows })
+    Ok(Unary { labels, rows })
 }
 
 fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {
@@ -263,7 +279,7 @@ fn check_label_count(path: &Path, labels: usize) -> Result<()> {
 }
 
 /// Sizes are width and height.
-fn check_size(
+pub fn check_size(
     what: &str,
     path: &Path,
     got: (usize, usize),
@@ -285,7 +301,7 @@ fn check_size(
     )
 }
 
-fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], messages: &Messages) {
+pub fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], messages: &Messages) {
     let largest = image.data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let widest = bilateral.iter().map(BilateralSpec::widest_color).fold(0.0, f32::max);
     // A black image is just that.

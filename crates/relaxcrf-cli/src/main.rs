@@ -5,6 +5,8 @@
 
 mod args;
 mod commands;
+mod comparison;
+mod disparity;
 mod failure;
 mod inputs;
 mod methods;

@@ -1,15 +1,83 @@
-//! Which methods are run when none is named.
+//! Which methods are run when none is named, and lists of them.
+
+use std::str::FromStr;
 
 use relaxcrf::solve::{METHODS, Pipeline};
 
 /// The method of `segment` unless told otherwise.
 pub const DEFAULT: &str = "mf";
 
+/// The paper's methods on stereo, mean field with five updates for comparison, and our own.
+pub const PAPER: &str = "unary,mf5,mf,dc-neg,qp,qp+dc-gen,qp+dc-neg,qp+dc-neg+lp,graduated";
+
 /// Chains that are worth comparing with the single methods.
-const CHAINS: [&str; 2] = ["qp+dc-neg", "qp+dc-neg+lp"];
+const CHAINS: [&str; 3] = ["qp+dc-gen", "qp+dc-neg", "qp+dc-neg+lp"];
 
 /// Every method on its own, then the chains. Names that this version does not know are left out.
 pub fn for_comparison() -> Vec<Pipeline> {
     let names = METHODS.iter().map(|m| m.name).chain(CHAINS);
     names.filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Methods and chains separated by commas; the options of a method may hold commas as well.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MethodList(pub Vec<Pipeline>);
+
+impl FromStr for MethodList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut found: Vec<(String, Pipeline)> = Vec::new();
+        for piece in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            match (piece.parse::<Pipeline>(), found.last_mut()) {
+                (Ok(pipeline), _) => found.push((piece.into(), pipeline)),
+                // What is no method may be one more option of the method before.
+                (Err(unknown), Some((before, pipeline))) if before.contains(':') => {
+                    let longer = format!("{before},{piece}");
+                    *pipeline = longer.parse().map_err(|_| unknown.to_string())?;
+                    *before = longer;
+                }
+                (Err(unknown), _) => return Err(unknown.to_string()),
+            }
+        }
+        if found.is_empty() {
+            return Err("no method is named; wanted some, separated by commas".into());
+        }
+        let mut list: Vec<Pipeline> = Vec::new();
+        for (_, pipeline) in found {
+            if !list.contains(&pipeline) {
+                list.push(pipeline);
+            }
+        }
+        Ok(Self(list))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        text.parse::<MethodList>().unwrap().0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn lists_of_methods() {
+        assert_eq!(names("mf, qp+dc-neg,mf"), ["mf", "qp+dc-neg"]);
+        assert_eq!(
+            names("graduated:from=1,turn=0.9,to=0.02,steps=30,mf"),
+            ["graduated:from=1,turn=0.9,to=0.02,steps=30", "mf"]
+        );
+        assert_eq!(names("lp:dc,paper-step,qp"), ["lp:dc,paper-step", "qp"]);
+        for bad in ["", ",", "mf,nonsense", "nonsense", "lp:dc,nonsense"] {
+            assert!(bad.parse::<MethodList>().is_err(), "{bad}");
+        }
+        assert!("magic".parse::<MethodList>().unwrap_err().contains("known methods"));
+    }
+
+    #[test]
+    fn the_built_in_lists_are_known() {
+        assert_eq!(names(PAPER).len(), 9);
+        assert_eq!(for_comparison().len(), METHODS.len() + CHAINS.len());
+    }
 }

@@ -1,5 +1,11 @@
 //! What is shown: tables for people, JSON for programs, messages on standard error.
 
+pub mod page;
+pub mod picture;
+pub mod plot;
+pub mod sheet;
+
+use std::cell::RefCell;
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -18,6 +24,8 @@ const ERROR_SAMPLES: usize = 64;
 #[derive(Debug)]
 pub struct Messages {
     quiet: bool,
+    /// What was said so far, for reports.
+    said: RefCell<Vec<String>>,
     /// The line of progress that has to step aside.
     bar: ProgressBar,
 }
@@ -25,14 +33,20 @@ pub struct Messages {
 impl Messages {
     /// Silent if `quiet`.
     pub fn new(quiet: bool, bar: ProgressBar) -> Self {
-        Self { quiet, bar }
+        Self { quiet, said: RefCell::default(), bar }
     }
 
     /// Something looks wrong but need not be.
     pub fn warn(&self, text: &str) {
+        self.said.borrow_mut().push(text.into());
         if !self.quiet {
             self.bar.suspend(|| complain(&format!("warning: {text}")));
         }
+    }
+
+    /// All warnings so far.
+    pub fn said(&self) -> Vec<String> {
+        self.said.borrow().clone()
     }
 }
 
@@ -130,6 +144,40 @@ pub struct RunReport {
     pub trace: Vec<TraceLine>,
 }
 
+/// The model in words, for reports: names and values.
+pub fn model_facts(model: &Model) -> Vec<(String, String)> {
+    let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
+    let mut facts = vec![
+        (
+            "pixels".to_string(),
+            format!("{} ({} rows of {})", model.pixels(), model.sizes()[0], model.sizes()[1]),
+        ),
+        ("labels".into(), model.labels().to_string()),
+    ];
+    for term in model.pairwise().terms() {
+        let KernelReport { kind, sigma_xy, sigma_rgb, weight } = KernelReport::new(term);
+        let FilterReport { kind: filter, vertices, measured_error, scale } = FilterReport::new(term, true);
+        let sigma =
+            |name: &str, s: Option<Vec<f32>>| s.map_or(String::new(), |s| format!("{name} {}, ", list(&s)));
+        let size = vertices.map_or(String::new(), |v| format!(", {v} vertices or taps"));
+        let error = measured_error.zip(scale).map_or(String::new(), |(e, s)| {
+            format!(", row sums {} off the true ones after scaling by {s:.3}", percent(f64::from(e)))
+        });
+        facts.push((
+            format!("kernel: {kind}"),
+            format!(
+                "{}{}weight {weight}; filter {filter}{size}{error}",
+                sigma("sigma", sigma_xy),
+                sigma("colour sigma", sigma_rgb)
+            ),
+        ));
+    }
+    facts.push(("label costs".into(), compatibility(model).into()));
+    facts.push(("normalization".into(), model.pairwise().normalization().to_string()));
+    facts.push(("threads".into(), rayon::current_num_threads().to_string()));
+    facts
+}
+
 /// A kernel as it was asked for.
 #[derive(Debug, Serialize)]
 pub struct KernelReport {
@@ -163,6 +211,7 @@ pub struct TraceLine {
     evaluations: usize,
     objective: f64,
     energy: f64,
+    own_energy: Option<f64>,
     lower_bound: Option<f64>,
 }
 
@@ -242,6 +291,7 @@ impl TraceLine {
             evaluations: p.counts.evaluations,
             objective: p.objective,
             energy: p.energy,
+            own_energy: p.own_energy,
             lower_bound: p.lower_bound,
         }
     }

@@ -198,6 +198,34 @@ pub fn array_output(text: &str) -> Parsed<PathBuf> {
     output(text, &["npy"], "wanted a name that ends in .npy")
 }
 
+/// A disparity map to write.
+pub fn disparity_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["png", "pfm", "npy"], "wanted a name that ends in .png (grey), .pfm or .npy")
+}
+
+/// A colour picture to write.
+pub fn picture_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["png"], "wanted a name that ends in .png")
+}
+
+/// A page to write.
+pub fn page_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["html", "htm"], "wanted a name that ends in .html")
+}
+
+/// A table to write.
+pub fn csv_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["csv"], "wanted a name that ends in .csv")
+}
+
+/// A finite number above 0.
+pub fn positive(text: &str) -> Parsed<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("wanted a finite number above 0, such as 0.01".into()),
+    }
+}
+
 fn output(text: &str, endings: &[&str], wanted: &str) -> Parsed<PathBuf> {
     let found = extension(Path::new(text));
     if endings.contains(&found.as_str()) {

@@ -1,9 +1,13 @@
 //! One file per command.
 
+mod compare;
 mod demo;
 mod energy;
 mod methods;
+mod reproduce;
 mod segment;
+mod stereo;
+mod study;
 
 use anyhow::{Context, Result};
 
@@ -14,7 +18,11 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Segment(args) => segment::run(&args),
+        Command::Stereo(args) => stereo::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Energy(args) => energy::run(&args),
+        Command::Reproduce(which) => reproduce::run(&which),
+        Command::Study(which) => study::run(&which),
         Command::Methods(args) => methods::run(&args),
     }
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use relaxcrf::Beliefs;
 use relaxcrf::io::{self, Palette};
-use relaxcrf::solve::{Settings, solve};
+use relaxcrf::solve::solve;
 
 use super::use_threads;
-use crate::args::{RunArgs, SegmentArgs};
+use crate::args::SegmentArgs;
 use crate::inputs::{self, Source};
 use crate::outputs::check_writable;
 use crate::progress::Meter;
@@ -30,7 +30,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
     let model = inputs::model(&args.image, source, &args.unary, &args.model, args.common.seed, &messages)?;
-    let settings = settings(&args.run, args.common.seed);
+    let settings = args.run.limits.settings(args.common.seed);
     meter.start(&args.run.method, &settings);
     let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
     drop(meter);
@@ -61,18 +61,6 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         ("seconds", format!("{:.2}", report.seconds)),
         ("written", args.output.display().to_string()),
     ]))
-}
-
-/// The run's limits.
-fn settings(args: &RunArgs, seed: u64) -> Settings {
-    Settings {
-        max_iterations: args.max_iter.map(|n| n as usize),
-        tolerance: args.tol,
-        time_limit: args.time_limit,
-        until_gap: args.until_gap,
-        seed,
-        ..Settings::default()
-    }
 }
 
 /// Labels x height x width, as networks and NumPy code have them.

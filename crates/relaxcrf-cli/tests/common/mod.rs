@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use relaxcrf::io::{Palette, write_image, write_labels, write_npy_f32};
-use relaxcrf::synth::{self, SegmentationScene};
+use relaxcrf::synth::{self, SegmentationScene, StereoScene};
 
 /// Sizes of the generated scene: not square, more pixels than the exact filter takes by itself.
 pub const WIDTH: usize = 40;
@@ -112,6 +112,60 @@ impl Place {
         let before = self.names();
         self.run(line).failed(code, texts);
         assert_eq!(self.names(), before, "after {line}");
+    }
+}
+
+/// A directory with a stereo pair as the Middlebury sets have it in the folder `scene`, removed at the end.
+pub struct StereoPlace {
+    folder: tempfile::TempDir,
+    pub scene: StereoScene,
+}
+
+/// Disparities of the generated pair; its truth is scaled by 4.
+pub const DISPARITIES: usize = 8;
+
+impl StereoPlace {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let scene = synth::stereo(48, 36, DISPARITIES, 2).unwrap();
+        let place = Self { folder, scene };
+        fs::create_dir(place.path("scene")).unwrap();
+        write_image(&place.path("scene/im2.png"), &place.scene.left).unwrap();
+        write_image(&place.path("scene/im6.png"), &place.scene.right).unwrap();
+        let grey = place.scene.truth.as_slice().iter().map(|&d| 4.0 * f32::from(d)).collect();
+        write_image(&place.path("scene/disp2.png"), &relaxcrf::Image::new(48, 36, 1, grey).unwrap()).unwrap();
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn run(&self, line: &str) -> Outcome {
+        let mut command = program(self.folder.path());
+        command.args(line.split_whitespace());
+        outcome(command.output().unwrap())
+    }
+
+    /// Runs a command that must fail, and leave no file behind.
+    pub fn fails(&self, line: &str, code: i32, texts: &[&str]) {
+        let before = self.files();
+        self.run(line).failed(code, texts);
+        assert_eq!(self.files(), before, "after {line}");
+    }
+
+    /// All files, also those in folders.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut open = vec![self.folder.path().to_path_buf()];
+        let mut files = Vec::new();
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { open.push(path) } else { files.push(path) }
+            }
+        }
+        files.sort();
+        files
     }
 }
 

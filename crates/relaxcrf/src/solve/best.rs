@@ -62,12 +62,13 @@ impl Best {
         self.seen.1
     }
 
-    /// Keeps the labelling if its energy is the lowest so far.
-    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) {
+    /// Keeps the labelling if its energy, which is returned, is the lowest so far.
+    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) -> Energy {
         let energy = self.evaluate(context, &labeling);
         if energy.total() < self.energy.total() {
             (self.labeling, self.energy) = (labeling, energy);
         }
+        energy
     }
 
     /// Keeps the bound if it is the highest so far.

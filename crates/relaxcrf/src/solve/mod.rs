@@ -95,6 +95,8 @@ pub struct Progress {
     pub objective: f64,
     /// Energy of the best labelling so far.
     pub energy: f64,
+    /// Energy of the most believed labels now; `None` where they were not evaluated after this iteration.
+    pub own_energy: Option<f64>,
     /// Best lower bound so far.
     pub lower_bound: Option<f64>,
 }
@@ -182,9 +184,8 @@ pub fn solve(
                 best.offer(&mut context, labeling);
             }
             let last = step.residual <= tolerance || iteration == limit || context.out_of_time();
-            if last || iteration % settings.evaluate_every == 0 {
-                best.offer(&mut context, beliefs.argmax());
-            }
+            let evaluate = last || iteration % settings.evaluate_every == 0;
+            let own = evaluate.then(|| best.offer(&mut context, beliefs.argmax()));
             trace.push(Progress {
                 stage,
                 method: method.to_string(),
@@ -193,6 +194,7 @@ pub fn solve(
                 counts: context.counts(),
                 objective: step.objective,
                 energy: best.energy().total(),
+                own_energy: own.map(|e| e.total()),
                 lower_bound: best.bound().map(|b| b.value),
             });
 

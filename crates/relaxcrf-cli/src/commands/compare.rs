@@ -1,0 +1,154 @@
+//! `relaxcrf compare`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use relaxcrf::io;
+use relaxcrf::solve::Settings;
+
+use super::use_threads;
+use crate::args::CompareArgs;
+use crate::comparison::{Comparison, Problem, Task};
+use crate::disparity::{self, Truth};
+use crate::inputs::{self, Source};
+use crate::methods;
+use crate::outputs::check_writable;
+use crate::progress::Meter;
+use crate::report::page::{Block, Page, Section, write_text};
+use crate::report::picture::Picture;
+use crate::report::{self, Messages};
+
+/// A stage that has not ended by then is stopped, unless another limit is given.
+const USUAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// Reads the problem, runs the methods, reports.
+pub fn run(args: &CompareArgs) -> Result<()> {
+    check_outputs(args)?;
+    use_threads(&args.common)?;
+    let meter = Meter::new(args.common.quiet, "building the model");
+    let messages = meter.messages(args.common.quiet);
+    let problem = match (&args.source.right, args.disparities) {
+        (Some(right), Some(disparities)) => stereo(args, right, disparities, &messages)?,
+        _ => segmentation(args, &messages)?,
+    };
+    drop(meter);
+
+    let settings = args.limits.settings(args.common.seed);
+    let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
+    let pipelines = args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone());
+    let comparison = problem.compare(&pipelines, &settings, &[], args.common.quiet, &mut |_| {})?;
+    for warning in &comparison.skipped {
+        messages.warn(warning);
+    }
+
+    if let Some(path) = &args.report {
+        page(args, &problem, &comparison, &messages).write(path)?;
+    }
+    if let Some(path) = &args.csv {
+        write_text(path, &comparison.everything().csv())?;
+    }
+    if args.common.json {
+        return report::print_json(&comparison);
+    }
+    if args.common.quiet {
+        return Ok(());
+    }
+    let mut out = format!("{}\n", comparison.energies().terminal());
+    if let Some(qualities) = comparison.qualities() {
+        out += &format!("\n{}\n", qualities.terminal());
+    }
+    for warning in comparison.warnings() {
+        out += &format!("\n{warning}\n");
+    }
+    for path in [&args.report, &args.csv].into_iter().flatten() {
+        out += &format!("\nwritten: {}\n", path.display());
+    }
+    report::print(&out)
+}
+
+fn check_outputs(args: &CompareArgs) -> Result<()> {
+    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let mut inputs: Vec<&Path> = source.files();
+    inputs.push(&args.image);
+    inputs.extend(args.source.right.as_deref());
+    inputs.extend(disparity::truth_files(&args.truth).into_iter().map(|p| p.as_path()));
+    for output in [&args.report, &args.csv].into_iter().flatten() {
+        check_writable(output, &inputs)?;
+    }
+    Ok(())
+}
+
+fn stereo(args: &CompareArgs, right: &Path, disparities: usize, messages: &Messages) -> Result<Problem> {
+    let files = (args.image.as_path(), right);
+    let pair = disparity::read_pair(files, disparities, &args.cost, &args.model, args.common.seed, messages)?;
+    let truth = Truth::read(&args.truth, &args.image, (pair.left.width, pair.left.height))?;
+    let inputs =
+        vec![("left".to_string(), Picture::photo(&pair.left)), ("right".into(), Picture::photo(&pair.right))];
+    Ok(Problem { name: name(&args.image), model: pair.model, inputs, task: Task::Stereo { truth } })
+}
+
+fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
+    for (given, option) in [
+        (args.disparities.is_some(), "--disparities"),
+        (args.truth.scale.is_some(), "--scale"),
+        (args.truth.truth_right.is_some(), "--truth-right"),
+        (args.truth.visible.is_some(), "--visible"),
+    ] {
+        if given {
+            bail!(
+                "{option} belongs to a stereo pair; give its right picture with --right, or leave {option} out"
+            );
+        }
+    }
+    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let (image, model) =
+        inputs::image_and_model(&args.image, source, &args.unary, &args.model, args.common.seed, messages)?;
+    let truth = match &args.truth.truth {
+        Some(path) => {
+            let map = io::read_labels(path)?;
+            inputs::check_size(
+                "truth",
+                path,
+                (map.width, map.height),
+                &args.image,
+                (image.width, image.height),
+            )?;
+            if map.labels.iter().all(|&l| usize::from(l) >= model.labels()) {
+                bail!(
+                    "{}: no label in it is below {}, the number of labels of the problem",
+                    path.display(),
+                    model.labels()
+                );
+            }
+            Some(map.labels)
+        }
+        None => None,
+    };
+    let inputs = vec![("image".to_string(), Picture::photo(&image))];
+    Ok(Problem { name: name(&args.image), model, inputs, task: Task::Segmentation { truth } })
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned())
+}
+
+fn page(args: &CompareArgs, problem: &Problem, comparison: &Comparison, messages: &Messages) -> Page {
+    let mut sections = Vec::new();
+    let said: Vec<Block> =
+        messages.said().into_iter().filter(|w| !comparison.skipped.contains(w)).map(Block::Warning).collect();
+    if !said.is_empty() {
+        sections.push(Section { title: "Warnings".into(), blocks: said });
+    }
+    sections.extend(comparison.sections(problem));
+    let mut facts = report::model_facts(&problem.model);
+    facts.push(("seed".into(), args.common.seed.to_string()));
+    sections.push(Section::new("Parameters").with(Block::Facts(facts)));
+    Page {
+        title: format!("{}: {} methods compared", problem.name, comparison.runs.len()),
+        lead: "The same dense CRF, minimised by each method in turn. Lower energy is better; every pair of pixels counts \
+               twice, once from each end."
+            .into(),
+        sections,
+    }
+}

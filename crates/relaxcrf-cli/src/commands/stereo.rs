@@ -1,0 +1,134 @@
+//! `relaxcrf stereo`.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use relaxcrf::solve::solve;
+use serde::Serialize;
+
+use super::use_threads;
+use crate::args::StereoArgs;
+use crate::disparity::{self, Score, Scores, Truth};
+use crate::outputs::check_writable;
+use crate::progress::Meter;
+use crate::report::picture::{ColourMap, Picture};
+use crate::report::{self, RunReport, percent};
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct StereoReport {
+    #[serde(flatten)]
+    run: RunReport,
+    truth: Option<Scores>,
+}
+
+/// Reads, matches, minimises, writes.
+pub fn run(args: &StereoArgs) -> Result<()> {
+    check_outputs(args)?;
+    use_threads(&args.common)?;
+    let mut meter = Meter::new(args.common.quiet, "building the model");
+    let messages = meter.messages(args.common.quiet);
+    let seed = args.common.seed;
+    let files = (args.left.as_path(), args.right.as_path());
+    let pair = disparity::read_pair(files, args.disparities, &args.cost, &args.model, seed, &messages)?;
+    let size = (pair.left.width, pair.left.height);
+    let truth = Truth::read(&args.truth, &args.left, size)?;
+    if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d >= args.disparities as f32) {
+        messages.warn(&format!(
+            "the true disparities go up to {largest}, beyond the {} that are tried: wrong --scale, or too few --disparities?",
+            args.disparities
+        ));
+    }
+    let settings = args.run.limits.settings(seed);
+    meter.start(&args.run.method, &settings);
+    let solution = solve(&pair.model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    let labels = solution.labeling.as_slice();
+    if let ([first, rest @ ..], true) = (labels, args.disparities > 1)
+        && rest.iter().all(|l| l == first)
+    {
+        messages.warn(&format!(
+            "every pixel has disparity {first}: no labelling of lower energy was found, so the kernels' weights are too \
+             large for these matching costs"
+        ));
+    }
+    drop(meter);
+
+    if let Some(path) = &args.colours {
+        let values: Vec<f32> = labels.iter().map(|&l| f32::from(l)).collect();
+        let last = (args.disparities - 1).max(1) as f32;
+        let picture = Picture::numbers(size, &values, (-0.04 * last, 1.04 * last), ColourMap::Turbo);
+        let png = picture.png()?;
+        relaxcrf::io::write_atomically(path, |out| out.write_all(&png))?;
+    }
+    for path in &args.output {
+        disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities)?;
+    }
+
+    let scores = truth.as_ref().map(|t| t.scores(labels));
+    let run = RunReport::new(&pair.model, &args.run.method, &solution, args.common.json);
+    if args.common.json {
+        return report::print_json(&StereoReport { run, truth: scores });
+    }
+    if args.common.quiet {
+        return Ok(());
+    }
+    show(args, &run, scores)
+}
+
+impl StereoArgs {
+    /// Grey values per disparity: as given, or for 8 bits as in the truth file.
+    fn png_scale(&self) -> Option<f64> {
+        let as_truth =
+            self.truth.scale.filter(|s| self.bits == "8" && s * (self.disparities as f64 - 1.0) <= 255.0);
+        self.output_scale.or(as_truth)
+    }
+}
+
+fn check_outputs(args: &StereoArgs) -> Result<()> {
+    let mut inputs: Vec<&Path> = vec![&args.left, &args.right];
+    inputs.extend(disparity::truth_files(&args.truth).into_iter().map(|p| p.as_path()));
+    let outputs: Vec<&Path> = args.output.iter().chain(&args.colours).map(|p| p.as_path()).collect();
+    for (k, output) in outputs.iter().enumerate() {
+        check_writable(output, &inputs)?;
+        if outputs[..k].contains(output) {
+            bail!("{}: is asked for twice; give two names", output.display());
+        }
+    }
+    let eight_bits = args.bits == "8" && args.output.iter().any(|p| crate::specs::extension(p) == "png");
+    if eight_bits {
+        disparity::eight_bit_scale(args.png_scale(), args.disparities)?;
+    }
+    Ok(())
+}
+
+fn show(args: &StereoArgs, r: &RunReport, scores: Option<Scores>) -> Result<()> {
+    let written: Vec<String> =
+        args.output.iter().chain(&args.colours).map(|p| p.display().to_string()).collect();
+    let mut facts = vec![
+        ("method", format!("{}: {}", r.method, r.status)),
+        ("energy", report::number(r.energy)),
+        ("lower bound", report::optional(r.lower_bound, report::number)),
+        ("gap", report::optional(r.gap, percent)),
+        ("disparities used", format!("{} of {}", r.labels_used, r.label_count)),
+        ("seconds", format!("{:.2}", r.seconds)),
+    ];
+    if let Some(scores) = scores {
+        facts.push(("all known pixels", told(&scores.all)));
+        if let Some(visible) = &scores.visible {
+            facts.push(("visible in both", told(visible)));
+        }
+    }
+    facts.push(("written", written.join(", ")));
+    report::print(&report::facts(&facts))
+}
+
+fn told(score: &Score) -> String {
+    format!(
+        "{} off by more than 0.5, {} by more than 1, {} by more than 2; mean error {:.3} ({} pixels)",
+        percent(score.bad_0_5),
+        percent(score.bad_1),
+        percent(score.bad_2),
+        score.mean_error,
+        score.pixels
+    )
+}

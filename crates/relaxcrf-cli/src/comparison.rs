@@ -1,0 +1,328 @@
+//! Several methods on one problem, in one process, on one model.
+//!
+//! A chain that begins like one that was run before goes on from there: its time and its filter calls include
+//! the shared part, the work is done once. A time limit holds for each stage, so that a slow first one does not
+//! keep the others from being seen.
+
+mod show;
+
+use anyhow::{Result, bail};
+use relaxcrf::energy;
+use relaxcrf::solve::{Counts, Pipeline, Progress, Settings, Solution, Status, solve};
+use relaxcrf::{Error, Labeling, Model};
+use serde::Serialize;
+
+use crate::disparity::{Scores, Truth};
+use crate::progress::Meter;
+use crate::report::RunReport;
+use crate::report::picture::Picture;
+
+/// Iterations between evaluations: often enough for a curve, seldom enough not to cost much.
+const EVALUATE_EVERY: usize = 5;
+
+/// A problem with its answer, if that is known.
+#[derive(Debug)]
+pub struct Problem {
+    pub name: String,
+    pub model: Model,
+    /// Pictures of what was given, each with a caption.
+    pub inputs: Vec<(String, Picture)>,
+    pub task: Task,
+}
+
+/// What the labels mean.
+#[derive(Debug)]
+pub enum Task {
+    /// Labels are classes; labels of the truth that the model does not have are left out of account.
+    Segmentation { truth: Option<Vec<u16>> },
+    /// Labels are disparities.
+    Stereo { truth: Option<Truth> },
+}
+
+/// How good a labelling is.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub enum Quality {
+    Segmentation {
+        /// Share of pixels with the true label.
+        accuracy: f64,
+        /// Mean over the labels of intersection over union.
+        mean_iou: f64,
+    },
+    Stereo(Scores),
+}
+
+/// What one method did.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// Energy of `labeling`.
+    pub own_energy: f64,
+    pub quality: Option<Quality>,
+    #[serde(flatten)]
+    pub report: RunReport,
+    /// The best labelling of the run; where that is a constant one that the method did not come to by itself,
+    /// the labels that it did.
+    #[serde(skip)]
+    pub labeling: Labeling,
+    #[serde(skip)]
+    pub trace: Vec<Progress>,
+    #[serde(skip)]
+    pub uncertainty: Picture,
+}
+
+/// All runs on a problem.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    pub name: String,
+    /// The best constant labelling and its energy: what a method must beat.
+    pub constant_label: u16,
+    pub constant_energy: f64,
+    /// The best bound of all runs: they share the model, so it holds for all of them.
+    pub lower_bound: Option<f64>,
+    pub runs: Vec<Run>,
+    /// Methods that are not made for this model, and why.
+    pub skipped: Vec<String>,
+}
+
+impl Problem {
+    /// Width and height.
+    pub fn size(&self) -> (usize, usize) {
+        (self.model.sizes()[1], self.model.sizes()[0])
+    }
+
+    fn quality(&self, labels: &[u16]) -> Option<Quality> {
+        match &self.task {
+            Task::Segmentation { truth } => {
+                truth.as_ref().map(|t| segmentation(labels, t, self.model.labels()))
+            }
+            Task::Stereo { truth } => truth.as_ref().map(|t| Quality::Stereo(t.scores(labels))),
+        }
+    }
+
+    /// Runs the methods one after the other; `caps` are most iterations of methods by name, `say` hears of each
+    /// run that has ended.
+    pub fn compare(
+        &self,
+        pipelines: &[Pipeline],
+        settings: &Settings,
+        caps: &[(&str, usize)],
+        quiet: bool,
+        say: &mut dyn FnMut(&Run),
+    ) -> Result<Comparison> {
+        let settings = Settings { evaluate_every: EVALUATE_EVERY, ..settings.clone() };
+        let constants = energy::of_constants(&self.model);
+        let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        let (label, &constant_energy) = lowest.unwrap_or((0, &f64::INFINITY));
+        let mut kept: Vec<(Pipeline, Solution)> = Vec::new();
+        let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+        for (k, pipeline) in pipelines.iter().enumerate() {
+            let goes_on = |from: &Pipeline, to: &Pipeline| {
+                from.stages().len() < to.stages().len() && to.stages().starts_with(from.stages())
+            };
+            let before =
+                kept.iter().filter(|(p, _)| goes_on(p, pipeline)).max_by_key(|(p, _)| p.stages().len());
+            let solution = match go_on(&self.model, pipeline, before, &settings, caps, quiet) {
+                Ok(solution) => solution,
+                Err(Error::Method { method, why, instead }) => {
+                    skipped.push(format!("{pipeline} was left out: {method}: {why}; try {instead}"));
+                    continue;
+                }
+                Err(other) => return Err(other.into()),
+            };
+            let run = self.judge(pipeline, &solution);
+            say(&run);
+            runs.push(run);
+            // Beliefs are large: only those that something goes on from are kept.
+            kept.push((pipeline.clone(), solution));
+            kept.retain(|(p, _)| pipelines[k + 1..].iter().any(|later| goes_on(p, later)));
+        }
+        if runs.is_empty() {
+            bail!("none of the methods can be used here: {}", skipped.join("; "));
+        }
+        let bounds = runs.iter().filter_map(|r| r.report.lower_bound);
+        Ok(Comparison {
+            name: self.name.clone(),
+            constant_label: label as u16,
+            constant_energy,
+            lower_bound: bounds.max_by(f64::total_cmp),
+            runs,
+            skipped,
+        })
+    }
+
+    fn judge(&self, pipeline: &Pipeline, solution: &Solution) -> Run {
+        let constant = |l: &Labeling| l.as_slice().windows(2).all(|w| w[0] == w[1]);
+        let (labeling, own_energy) = if constant(&solution.labeling) {
+            (solution.beliefs.argmax(), solution.final_energy.total())
+        } else {
+            (solution.labeling.clone(), solution.energy.total())
+        };
+        Run {
+            own_energy,
+            quality: self.quality(labeling.as_slice()),
+            report: RunReport::new(&self.model, pipeline, solution, false),
+            labeling,
+            trace: solution.trace.clone(),
+            uncertainty: Picture::uncertainty(self.size(), &solution.beliefs),
+        }
+    }
+}
+
+/// Runs a chain stage by stage, from where an earlier one with the same beginning ended if there is one.
+fn go_on(
+    model: &Model,
+    pipeline: &Pipeline,
+    before: Option<&(Pipeline, Solution)>,
+    settings: &Settings,
+    caps: &[(&str, usize)],
+    quiet: bool,
+) -> relaxcrf::Result<Solution> {
+    let mut meter = Meter::new(quiet, "preparing");
+    let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
+    let done = before.map_or(0, |(p, _)| p.stages().len());
+    for (stage, method) in pipeline.stages().iter().enumerate().skip(done) {
+        if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {
+            // Nothing more was asked for.
+            break;
+        }
+        let text = method.to_string();
+        let cap = caps.iter().find(|c| text.split(':').next() == Some(c.0)).map(|c| c.1);
+        let settings = Settings { max_iterations: settings.max_iterations.or(cap), ..settings.clone() };
+        let alone = Pipeline::from(method.clone());
+        meter.start(&alone, &settings);
+        let start = found.as_ref().map(|s| s.beliefs.clone());
+        let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
+        found = Some(match &found {
+            Some(start) => joined(start, end, stage),
+            None => end,
+        });
+    }
+    // A chain has at least one stage: an empty name is no method.
+    found.map_or_else(|| solve(model, pipeline, None, settings, &mut |p| meter.show(p)), Ok)
+}
+
+/// Two runs, the second from the first one's beliefs, as one.
+fn joined(start: &Solution, mut end: Solution, stages: usize) -> Solution {
+    let sum = |a: Counts, b: Counts| Counts {
+        filter: a.filter + b.filter,
+        ordered: a.ordered + b.ordered,
+        evaluations: a.evaluations + b.evaluations,
+    };
+    let best = start.energy.total();
+    let bound = start.lower_bound.as_ref().map(|b| b.value);
+    for p in &mut end.trace {
+        p.stage += stages;
+        p.seconds += start.seconds;
+        p.counts = sum(start.counts, p.counts);
+        p.energy = p.energy.min(best);
+        p.lower_bound = [bound, p.lower_bound].into_iter().flatten().max_by(f64::total_cmp);
+    }
+    end.trace.splice(0..0, start.trace.iter().cloned());
+    if best < end.energy.total() {
+        (end.labeling, end.energy) = (start.labeling.clone(), start.energy);
+    }
+    if end.lower_bound.as_ref().is_none_or(|b| bound.is_some_and(|s| s > b.value)) {
+        end.lower_bound = start.lower_bound.clone();
+    }
+    end.iterations += start.iterations;
+    end.seconds += start.seconds;
+    end.counts = sum(start.counts, end.counts);
+    end
+}
+
+/// Pixel accuracy, and the mean over all labels that occur in either map of intersection over union.
+fn segmentation(labels: &[u16], truth: &[u16], known: usize) -> Quality {
+    let (mut both, mut either) = (vec![0usize; known], vec![0usize; known]);
+    let (mut right, mut total) = (0usize, 0usize);
+    for (&l, &t) in labels.iter().zip(truth).filter(|(_, t)| usize::from(**t) < known) {
+        total += 1;
+        either[usize::from(t)] += 1;
+        if l == t {
+            right += 1;
+            both[usize::from(t)] += 1;
+        } else {
+            either[usize::from(l)] += 1;
+        }
+    }
+    let ious: Vec<f64> =
+        both.iter().zip(&either).filter(|(_, e)| **e > 0).map(|(b, e)| *b as f64 / *e as f64).collect();
+    Quality::Segmentation {
+        accuracy: right as f64 / total.max(1) as f64,
+        mean_iou: ious.iter().sum::<f64>() / ious.len().max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relaxcrf::{ModelBuilder, synth};
+
+    use super::*;
+
+    fn problem() -> Problem {
+        let scene = synth::segmentation(40, 30, 3, 5).unwrap();
+        let model = ModelBuilder::image(40, 30, 3)
+            .probabilities(&scene.probabilities)
+            .unwrap()
+            .gaussian(2.0, 1.0)
+            .bilateral(scene.image.data.clone(), 10.0, 13.0, 2.0)
+            .build()
+            .unwrap();
+        let truth = Some(scene.truth.into_vec());
+        Problem { name: "scene".into(), model, inputs: Vec::new(), task: Task::Segmentation { truth } }
+    }
+
+    #[test]
+    fn a_chain_that_goes_on_equals_one_from_the_start() {
+        let problem = problem();
+        let pipelines: Vec<Pipeline> = ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
+        let settings = Settings { max_iterations: Some(12), ..Settings::default() };
+        let together = problem.compare(&pipelines, &settings, &[], true, &mut |_| {}).unwrap();
+        for (k, pipeline) in pipelines.iter().enumerate() {
+            let alone =
+                problem.compare(std::slice::from_ref(pipeline), &settings, &[], true, &mut |_| {}).unwrap();
+            let (a, b) = (&together.runs[k], &alone.runs[0]);
+            assert_eq!(a.labeling, b.labeling, "{pipeline}");
+            assert_eq!(a.own_energy, b.own_energy);
+            assert_eq!(a.report.final_energy, b.report.final_energy);
+            assert_eq!(a.report.lower_bound, b.report.lower_bound);
+            assert_eq!(a.report.filter_calls, b.report.filter_calls, "{pipeline}");
+            assert_eq!(a.report.ordered_calls, b.report.ordered_calls);
+            assert_eq!(a.report.iterations, b.report.iterations);
+            let strip =
+                |r: &Run| r.trace.iter().map(|p| (p.stage, p.iteration, p.counts.filter)).collect::<Vec<_>>();
+            assert_eq!(strip(a), strip(b));
+            assert!(a.trace.windows(2).all(|w| w[0].seconds <= w[1].seconds && w[0].energy >= w[1].energy));
+        }
+    }
+
+    #[test]
+    fn quality_by_hand() {
+        let Quality::Segmentation { accuracy, mean_iou } =
+            segmentation(&[0, 0, 1, 2, 1], &[0, 1, 1, 255, 1], 3)
+        else {
+            panic!()
+        };
+        assert_eq!(accuracy, 0.75);
+        // Label 0: 1 of 2, label 1: 2 of 3; label 2 stands only where the truth is void.
+        assert!((mean_iou - (0.5 + 2.0 / 3.0) / 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn methods_that_do_not_fit_are_left_out_and_said() {
+        let mut problem = problem();
+        let rows = problem.model.unary().to_vec();
+        let odd =
+            relaxcrf::model::Compatibility::matrix(3, vec![0.0, 1.0, 9.0, 1.0, 0.0, 1.0, 9.0, 1.0, 0.0]);
+        problem.model = ModelBuilder::image(40, 30, 3)
+            .unary(rows)
+            .gaussian(2.0, 1.0)
+            .compatibility(odd.unwrap())
+            .build()
+            .unwrap();
+        let pipelines: Vec<Pipeline> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
+        let found = problem.compare(&pipelines, &Settings::default(), &[], true, &mut |_| {}).unwrap();
+        assert_eq!((found.runs.len(), found.skipped.len()), (1, 1));
+        assert!(found.skipped[0].contains("dc-neg"));
+        assert!(problem.compare(&pipelines[1..], &Settings::default(), &[], true, &mut |_| {}).is_err());
+    }
+}
