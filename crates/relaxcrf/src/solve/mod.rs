@@ -14,6 +14,7 @@ mod mean_field;
 mod method;
 mod qp;
 mod quadratic;
+mod relay;
 mod settings;
 pub mod simplex;
 mod tangent;
