@@ -20,16 +20,22 @@ pub fn to_rows(view: ArrayView2<f32>) -> Vec<f32> {
     rows
 }
 
-/// Copies rows in any layout into `out`. Planes are read in order, a cache-sized piece of rows at a time.
+/// Copies rows in any layout into `out`. Planes are read in order, a few rows at a time: these stay in the nearest
+/// cache until they are whole.
 fn fill_rows(view: ArrayView2<f32>, out: &mut [f32]) {
+    const ROWS: usize = 64;
     let width = view.ncols();
-    let piece = rows_per_chunk(width);
+    let piece = rows_per_chunk(width).next_multiple_of(ROWS);
     out.par_chunks_mut(piece * width.max(1)).enumerate().for_each(|(chunk, out)| {
-        let first = chunk * piece;
-        for column in 0..width {
-            let values = view.slice(s![first..first + out.len() / width, column]);
-            for (row, &value) in out.chunks_exact_mut(width).zip(values) {
-                row[column] = value;
+        for (k, out) in out.chunks_mut(ROWS * width).enumerate() {
+            let first = chunk * piece + k * ROWS;
+            for column in 0..width {
+                let values = view.slice(s![first..first + out.len() / width, column]);
+                let places = out[column..].iter_mut().step_by(width);
+                match values.as_slice() {
+                    Some(values) => places.zip(values).for_each(|(to, &v)| *to = v),
+                    None => places.zip(values).for_each(|(to, &v)| *to = v),
+                }
             }
         }
     });

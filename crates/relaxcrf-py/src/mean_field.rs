@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
+use relaxcrf::filter::lattice::{Points, Sweep, SweepTerm, Tables};
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::Normalization;
 use relaxcrf::numeric::{for_rows, rows_per_chunk, sum_by_rows};
-use relaxcrf::solve::simplex::softmax_rows;
+use relaxcrf::solve::simplex::{keep_points, logistic, softmax_points, softmax_rows};
 use relaxcrf::{Error, Result};
 
 /// What a kernel's message is multiplied by.
@@ -57,9 +58,12 @@ impl Term {
         Ok(Self { lattice, left, right, compatibility })
     }
 
+    fn scaling(&self, gain: f32, add: bool) -> Scaling<'_> {
+        Scaling { left: self.left.as_deref(), right: self.right.as_deref(), gain, add }
+    }
+
     fn filter(&self, q: &[f32], labels: usize, gain: f32, add: bool, out: &mut [f32], scratch: &mut Scratch) {
-        let scaling = Scaling { left: self.left.as_deref(), right: self.right.as_deref(), gain, add };
-        self.lattice.apply(Direction::Forward, q, labels, scaling, out, scratch);
+        self.lattice.apply(Direction::Forward, q, labels, self.scaling(gain, add), out, scratch);
     }
 }
 
@@ -71,6 +75,8 @@ pub struct Workspace {
     /// A filtered message that still has to meet its compatibility.
     message: Vec<f32>,
     scratch: Scratch,
+    /// Vertex tables of the one-pass iteration.
+    tables: Tables,
 }
 
 /// The problem at one moment: cheap to copy, never changed while somebody works with it.
@@ -111,6 +117,15 @@ impl Problem {
 
     /// The beliefs after `iterations` updates of the start, or fewer if told to stop.
     pub fn infer(&self, iterations: usize, stop: &AtomicBool, space: &mut Workspace) -> Vec<f32> {
+        if iterations > 0
+            && let Some(terms) = self.sweep_terms()
+        {
+            return if self.labels == 2 {
+                self.infer_two(terms, iterations, stop, space)
+            } else {
+                self.infer_in_one_pass(terms, iterations, stop, space)
+            };
+        }
         let mut q = self.start();
         for _ in 0..iterations {
             if stop.load(Ordering::Relaxed) {
@@ -118,6 +133,113 @@ impl Problem {
             }
             self.update(&q, space);
             std::mem::swap(&mut q, &mut space.next);
+        }
+        q
+    }
+
+    /// The kernels as terms of a sweep, if every compatibility is one number: then messages may be added up.
+    fn sweep_terms(&self) -> Option<Vec<SweepTerm<'_>>> {
+        let term = |term: &'_ Arc<Term>| match term.compatibility {
+            Compatibility::Potts(gain) => Some(gain),
+            _ => None,
+        };
+        let terms: Option<Vec<_>> = self
+            .terms
+            .iter()
+            .map(|t| term(t).map(|gain| SweepTerm { lattice: &t.lattice, scaling: t.scaling(gain, false) }))
+            .collect();
+        terms.filter(|t| !t.is_empty())
+    }
+
+    /// Each iteration as one pass over the points; beliefs are stored only at the end.
+    fn infer_in_one_pass(
+        &self,
+        terms: Vec<SweepTerm>,
+        iterations: usize,
+        stop: &AtomicBool,
+        space: &mut Workspace,
+    ) -> Vec<f32> {
+        let labels = self.labels;
+        let mut q = vec![0.0; self.points * labels];
+        let Some(sweep) = Sweep::new(terms, labels) else { return q };
+        let unary = |points: &Points| {
+            let rows = points.first * labels..(points.first + points.count) * labels;
+            self.unary.as_ref().map(|u| &u[rows])
+        };
+        let tables = &mut space.tables;
+        sweep.fill(tables, |mut points| {
+            points.rows.fill(0.0);
+            let energies = unary(&points);
+            softmax_points(&mut points, labels, energies);
+        });
+        for iteration in 1..=iterations {
+            let last = iteration == iterations || stop.load(Ordering::Relaxed);
+            let update = |mut points: Points, out: &mut [f32]| {
+                let energies = unary(&points);
+                softmax_points(&mut points, labels, energies);
+                if last {
+                    keep_points(&points, labels, out);
+                }
+                0.0
+            };
+            if last {
+                sweep.read::<f64>(&mut q, tables, update);
+                break;
+            }
+            sweep.step::<f64>(&mut [], tables, update);
+        }
+        q
+    }
+
+    /// The same for two labels: what is not believed of one is believed of the other, so one is filtered only.
+    fn infer_two(
+        &self,
+        terms: Vec<SweepTerm>,
+        iterations: usize,
+        stop: &AtomicBool,
+        space: &mut Workspace,
+    ) -> Vec<f32> {
+        let mut q = vec![0.0; self.points * 2];
+        // What speaks for label 1 against label 0 when nobody believes in label 1.
+        let mut offset = vec![0.0; self.points];
+        for (k, term) in terms.iter().enumerate() {
+            let ones = vec![1.0; self.points];
+            let scaling = Scaling { gain: -term.scaling.gain, add: k > 0, ..term.scaling };
+            term.lattice.apply(Direction::Forward, &ones, 1, scaling, &mut offset, &mut space.scratch);
+        }
+        // Messages for label 1 less those for label 0: K q - (K 1 - K q).
+        let mut terms = terms;
+        terms.iter_mut().for_each(|t| t.scaling.gain *= 2.0);
+        let Some(sweep) = Sweep::new(terms, 1) else { return q };
+        // An impossible label stays impossible; if both are, neither is preferred.
+        let unary = |a: usize| {
+            let difference = self.unary.as_ref().map_or(0.0, |u| u[2 * a] - u[2 * a + 1]);
+            if difference.is_nan() { 0.0 } else { difference }
+        };
+        let tables = &mut space.tables;
+        sweep.fill(tables, |points| {
+            let rows = &mut points.rows[..points.count];
+            rows.iter_mut().enumerate().for_each(|(k, m)| *m = unary(points.first + k));
+            logistic(rows);
+        });
+        for iteration in 1..=iterations {
+            let last = iteration == iterations || stop.load(Ordering::Relaxed);
+            let update = |points: Points, out: &mut [f32]| {
+                let rows = &mut points.rows[..points.count];
+                for (k, (m, &o)) in rows.iter_mut().zip(&offset[points.first..]).enumerate() {
+                    *m += o + unary(points.first + k);
+                }
+                logistic(rows);
+                for (to, &q) in out.chunks_exact_mut(2).zip(&*rows) {
+                    to.copy_from_slice(&[1.0 - q, q]);
+                }
+                0.0
+            };
+            if last {
+                sweep.read::<f64>(&mut q, tables, update);
+                break;
+            }
+            sweep.step::<f64>(&mut [], tables, update);
         }
         q
     }
@@ -142,7 +264,7 @@ impl Problem {
             });
             entropy + energy
         });
-        let Workspace { next, scratch, message } = space;
+        let Workspace { next, scratch, message, .. } = space;
         next.clear();
         next.resize(q.len(), 0.0);
         for term in &self.terms {
@@ -156,7 +278,7 @@ impl Problem {
 
     /// The update of `q` into `space.next`.
     fn update(&self, q: &[f32], space: &mut Workspace) {
-        let Workspace { next, scratch, message } = space;
+        let Workspace { next, scratch, message, .. } = space;
         next.resize(q.len(), 0.0);
         let mut empty = true;
         for term in &self.terms {

@@ -205,6 +205,11 @@ pub trait Filter: Send + Sync + Debug {
         out
     }
 
+    /// The lattice behind it, if it is one: whole iterations can then be done in one pass.
+    fn as_lattice(&self) -> Option<&Lattice> {
+        None
+    }
+
     /// Lattice vertices or taps: the size that drives the cost. Zero where it has no meaning.
     fn size_hint(&self) -> usize {
         0

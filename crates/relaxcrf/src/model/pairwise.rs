@@ -5,6 +5,7 @@ use rayon::prelude::*;
 use super::kernel::Kernel;
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
+use crate::filter::lattice::{Sweep, SweepTerm};
 use crate::filter::{
     Binned, Calibration, Direction, Filter, Layers, OrderedMode, Scaling, Scratch, calibrate, ordered,
 };
@@ -199,6 +200,15 @@ impl Pairwise {
         for (m, term) in self.terms.iter().enumerate() {
             term.filter.apply(direction, x, channels, term.scaling(direction, m > 0), out, scratch);
         }
+    }
+
+    /// The operator as a sweep over `channels` values per point, if all kernels are lattices.
+    pub fn sweep(&self, channels: usize) -> Option<Sweep<'_>> {
+        fn term(t: &Term) -> Option<SweepTerm<'_>> {
+            let scaling = t.scaling(Direction::Forward, false);
+            t.filter.as_lattice().map(|lattice| SweepTerm { lattice, scaling })
+        }
+        Sweep::new(self.terms.iter().map(term).collect::<Option<_>>()?, channels)
     }
 
     /// `out_a = Σ_b K_ab table[bin_a][bin_b]`.

@@ -57,6 +57,11 @@ impl<'m> Context<'m> {
         self.deadline.is_some_and(|d| Instant::now() >= d)
     }
 
+    /// Counts a filter call that was made elsewhere.
+    pub(super) fn count_filter(&mut self) {
+        self.counts.filter += 1;
+    }
+
     /// `out = K y` for all labels: one filter call.
     pub fn filter(&mut self, y: &[f32], out: &mut [f32]) {
         self.counts.filter += 1;

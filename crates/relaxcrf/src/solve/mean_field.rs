@@ -8,13 +8,12 @@
 //!
 //! so F cannot rise. For other models the update is damped in the log domain until it does not.
 
-use rayon::prelude::*;
-
-use super::simplex::softmax;
+use super::relay::{Relay, Sums};
 use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
+use crate::filter::lattice::{Points, simd};
 use crate::model::Model;
-use crate::numeric::{row_sum, rows_per_chunk};
+use crate::numeric::{row_sum, sum_by_rows};
 
 /// A failed update is repeated with half the step; below this the beliefs are as good as stationary.
 const SMALLEST_STEP: f32 = 1.0 / 1024.0;
@@ -32,129 +31,150 @@ impl Solver for UnaryOnly {
 }
 
 /// The methods `mf` and `mf5`.
-#[derive(Debug)]
-pub(super) struct MeanField {
+///
+/// One pass over the pixels does an update and, since it has K y of the old beliefs at hand, finds their free energy
+/// as well. So the guarded method is one update ahead: what it returns has been checked, what it will return next is
+/// already made.
+pub(super) struct MeanField<'m> {
     /// Whether an update that raises the free energy is taken back.
     guarded: bool,
-    /// K y of the current beliefs; filled by the first step.
-    filtered: Vec<f32>,
-    /// The beliefs tried, and K of them.
-    next: Vec<f32>,
-    next_filtered: Vec<f32>,
+    /// K of the beliefs, or of `ahead` when there is something there.
+    relay: Relay<'m>,
+    /// The update of the current beliefs, not yet checked; empty when there is none.
+    ahead: Vec<f32>,
+    /// Where the next update goes.
+    spare: Vec<f32>,
+    /// `Σ y (log y + φ)` of the beliefs that the relay holds.
+    own: f64,
     /// Free energy of the current beliefs.
     free_energy: Option<f64>,
     /// Share of the way to the full update, in the log domain.
     step: f32,
 }
 
-impl MeanField {
+impl<'m> MeanField<'m> {
     /// With a free energy that never rises.
-    pub fn monotone(model: &Model) -> Self {
-        let size = model.pixels() * model.labels();
-        Self {
-            guarded: true,
-            filtered: vec![0.0; size],
-            next: vec![0.0; size],
-            next_filtered: vec![0.0; size],
-            free_energy: None,
-            step: 1.0,
-        }
+    pub fn monotone(model: &'m Model) -> Self {
+        Self { guarded: true, ..Self::plain(model) }
     }
 
     /// Plain updates, one filter call each.
-    pub fn plain(model: &Model) -> Self {
-        let size = model.pixels() * model.labels();
+    pub fn plain(model: &'m Model) -> Self {
         Self {
             guarded: false,
-            filtered: vec![0.0; size],
-            next: vec![0.0; size],
-            next_filtered: Vec::new(),
+            relay: Relay::new(model),
+            ahead: Vec::new(),
+            spare: Vec::new(),
+            own: 0.0,
             free_energy: None,
             step: 1.0,
         }
     }
 
-    /// Writes the update of `beliefs` into `next`.
-    fn update(&mut self, model: &Model, beliefs: &Beliefs) {
-        let labels = model.labels();
-        let rows = rows_per_chunk(labels) * labels;
-        let (mu, step) = (model.compatibility(), self.step);
-        let old = beliefs.as_slice();
-        self.next
-            .par_chunks_mut(rows)
-            .zip(self.filtered.par_chunks(rows))
-            .zip(model.linear().par_chunks(rows).zip(old.par_chunks(rows)))
-            .for_each(|((next, filtered), (linear, old))| {
-                let pixels = next.chunks_exact_mut(labels).zip(filtered.chunks_exact(labels));
-                let given = linear.chunks_exact(labels).zip(old.chunks_exact(labels));
-                for ((next, filtered), (linear, old)) in pixels.zip(given) {
-                    mu.multiply(filtered, next);
-                    for ((n, &e), &q) in next.iter_mut().zip(linear).zip(old) {
-                        let full = -e - 2.0 * *n;
-                        // log of an exact zero: far below the cut of `softmax`, but finite.
-                        *n = if step == 1.0 { full } else { (1.0 - step) * q.max(1e-38).ln() + step * full };
-                    }
-                    softmax(next);
-                }
-            });
+    /// Updates `y`, K of which is in the relay, into `next`, and returns the free energy of `y`.
+    fn update(&mut self, context: &mut Context, y: &[f32], next: &mut [f32]) -> f64 {
+        let (model, step) = (context.model(), self.step);
+        let sums = self.relay.step(context, next, |points, next| update_points(model, points, y, step, next));
+        let free_energy = self.own + sums.pairwise;
+        self.own = sums.own;
+        free_energy
+    }
+
+    /// Puts the current beliefs into the relay.
+    fn start(&mut self, context: &mut Context, beliefs: &Beliefs) {
+        self.relay.start(context, beliefs.as_slice());
+        self.own = own_part(context.model(), beliefs.as_slice());
     }
 }
 
-/// F(y), given K y.
-fn free_energy(model: &Model, y: &[f32], filtered: &[f32]) -> f64 {
-    let labels = model.labels();
-    let rows = rows_per_chunk(labels) * labels;
+/// New beliefs of some pixels, in their rows and in `next`; their own part of the free energy, and the pairwise part
+/// of the old beliefs `y`.
+fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut [f32]) -> Sums {
+    let (labels, stride) = (model.labels(), points.stride);
+    let range = points.first * labels..(points.first + points.count) * labels;
+    let (linear, old) = (&model.linear()[range.clone()], &y[range]);
+    let rows = &mut points.rows[..points.count * stride];
     let mu = model.compatibility();
-    let parts: Vec<f64> = y
-        .par_chunks(rows)
-        .zip(filtered.par_chunks(rows))
-        .zip(model.linear().par_chunks(rows))
-        .map(|((y, filtered), linear)| {
-            let mut product = vec![0.0; labels];
-            let mut total = 0.0;
-            let pixels = y.chunks_exact(labels).zip(filtered.chunks_exact(labels));
-            for ((y, filtered), linear) in pixels.zip(linear.chunks_exact(labels)) {
-                mu.multiply(filtered, &mut product);
-                let share =
-                    |i: usize| if y[i] > 0.0 { y[i] * (y[i].ln() + linear[i] + product[i]) } else { 0.0 };
-                total += f64::from(row_sum(labels, share));
-            }
-            total
-        })
-        .collect();
-    parts.iter().sum()
+    let mut pairwise = 0.0f64;
+    if mu.is_potts() && step == 1.0 {
+        // The sum of the row is the same for all labels: softmax does not see it.
+        pairwise += simd::potts_value(rows, stride, labels, old);
+        let own = simd::softmax_rows_with_value(rows, stride, labels, 2.0, Some(linear));
+        simd::keep_rows(rows, stride, labels, next);
+        return Sums { own, pairwise };
+    }
+    let given = linear.chunks_exact(labels).zip(old.chunks_exact(labels));
+    // `next` serves as work space before it is written.
+    for ((row, next), (linear, old)) in
+        rows.chunks_exact_mut(stride).zip(next.chunks_exact_mut(labels)).zip(given)
+    {
+        mu.multiply(&row[..labels], next);
+        pairwise += f64::from(row_sum(labels, |i| old[i] * next[i]));
+        for (i, v) in row[..labels].iter_mut().enumerate() {
+            let full = -linear[i] - 2.0 * next[i];
+            // log of an exact zero: far below the cut of the softmax, but finite.
+            let logit = if step == 1.0 { full } else { (1.0 - step) * old[i].max(1e-38).ln() + step * full };
+            // The softmax takes the energies off again.
+            *v = logit + linear[i];
+        }
+    }
+    let own = simd::softmax_rows_with_value(rows, stride, labels, 1.0, Some(linear));
+    simd::keep_rows(rows, stride, labels, next);
+    Sums { own, pairwise }
 }
 
-impl Solver for MeanField {
+/// `Σ y (log y + φ)`.
+fn own_part(model: &Model, y: &[f32]) -> f64 {
+    let labels = model.labels();
+    sum_by_rows(model.pixels(), labels, |a, _| {
+        let (y, linear) = (&y[a * labels..][..labels], &model.linear()[a * labels..][..labels]);
+        let share = |i: usize| if y[i] > 0.0 { y[i] * (y[i].ln() + linear[i]) } else { 0.0 };
+        f64::from(row_sum(labels, share))
+    })
+}
+
+impl Solver for MeanField<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let model = context.model();
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.resize(beliefs.as_slice().len(), 0.0);
         if !self.guarded {
-            context.filter(beliefs.as_slice(), &mut self.filtered);
-            let objective = free_energy(model, beliefs.as_slice(), &self.filtered);
-            self.update(model, beliefs);
-            beliefs.swap(&mut self.next);
+            if self.free_energy.is_none() {
+                self.start(context, beliefs);
+            }
+            let objective = self.update(context, beliefs.as_slice(), &mut spare);
+            self.free_energy = Some(objective);
+            beliefs.swap(&mut spare);
+            self.spare = spare;
             return Step { objective, lower_bound: None, residual: f64::INFINITY };
         }
 
-        let old = *self.free_energy.get_or_insert_with(|| {
-            context.filter(beliefs.as_slice(), &mut self.filtered);
-            free_energy(model, beliefs.as_slice(), &self.filtered)
-        });
-        loop {
-            self.update(model, beliefs);
-            context.filter(&self.next, &mut self.next_filtered);
-            let new = free_energy(model, &self.next, &self.next_filtered);
-            if new <= old {
-                beliefs.swap(&mut self.next);
-                std::mem::swap(&mut self.filtered, &mut self.next_filtered);
-                self.free_energy = Some(new);
-                return Step { objective: new, lower_bound: None, residual: old - new };
+        let outcome = loop {
+            if self.ahead.is_empty() {
+                self.start(context, beliefs);
+                let mut ahead = vec![0.0; spare.len()];
+                let free_energy = self.update(context, beliefs.as_slice(), &mut ahead);
+                self.free_energy.get_or_insert(free_energy);
+                self.ahead = ahead;
             }
+            let old = self.free_energy.unwrap_or(f64::INFINITY);
+            let ahead = std::mem::take(&mut self.ahead);
+            let new = self.update(context, &ahead, &mut spare);
+            if new <= old {
+                self.free_energy = Some(new);
+                self.ahead = spare;
+                spare = ahead;
+                beliefs.swap(&mut spare);
+                break Step { objective: new, lower_bound: None, residual: old - new };
+            }
+            // Back to the beliefs: `ahead` stays empty, so the next round starts from them.
             self.step *= 0.5;
             let rounding = new - old <= ROUNDING * model.scale();
             if rounding || self.step < SMALLEST_STEP || context.out_of_time() {
-                return Step { objective: old, lower_bound: None, residual: 0.0 };
+                break Step { objective: old, lower_bound: None, residual: 0.0 };
             }
-        }
+        };
+        self.spare = spare;
+        outcome
     }
 }

@@ -19,6 +19,7 @@ mod moves;
 mod prox_lp;
 mod qp;
 mod quadratic;
+mod relay;
 mod settings;
 pub mod simplex;
 mod smooth_lp;

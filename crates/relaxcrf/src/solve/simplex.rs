@@ -1,8 +1,7 @@
 //! Row operations on the simplex: softmax and the Euclidean projection.
 
-/// Beliefs below this are set to zero by [`softmax`]: far below `f32` resolution of a row that sums to
-/// one, and it keeps denormal numbers, which are slow, out of the filters.
-const NEGLIGIBLE_LOGIT: f32 = -32.0;
+use crate::filter::lattice::{Points, simd};
+use crate::lanes::exp_or_nothing;
 
 /// Replaces logits by `exp(v_i) / Σ exp(v_j)`. A row of nothing but `-∞` becomes uniform.
 pub fn softmax(row: &mut [f32]) {
@@ -23,24 +22,22 @@ pub fn softmax_rows(rows: &mut [f32], width: usize) {
     }
 }
 
-/// `exp(t)` for `t <= 0` to about one part in 10^7, zero below [`NEGLIGIBLE_LOGIT`].
-///
-/// Without branches, calls or table look-ups, so that a loop over it becomes vector instructions on any
-/// processor: t = n log 2 + r, a polynomial for exp(r), and n put into the exponent's bits.
-#[inline]
-fn exp_or_nothing(t: f32) -> f32 {
-    // Adding this rounds to a whole number, which then stands in the lowest bits.
-    const ROUND: f32 = 12_582_912.0;
-    const LN_2_HIGH: f32 = 0.693_359_4;
-    const LN_2_LOW: f32 = -2.121_944_4e-4;
-    let clipped = t.max(NEGLIGIBLE_LOGIT);
-    let shifted = clipped * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = clipped - n * LN_2_HIGH - n * LN_2_LOW;
-    let p = 1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0));
-    let p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * p))));
-    let power = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
-    if t < NEGLIGIBLE_LOGIT { 0.0 } else { p * power }
+/// The update of mean field for a block of points of a [`Sweep`](crate::filter::lattice::Sweep): messages become
+/// beliefs, `softmax(messages - energies)`; `energies` are those of the block's points, `labels` each.
+pub fn softmax_points(points: &mut Points, labels: usize, energies: Option<&[f32]>) {
+    let rows = &mut points.rows[..points.count * points.stride];
+    simd::softmax_rows(rows, points.stride, labels, 1.0, energies);
+}
+
+/// Copies the block's rows, without padding, to where they are kept: one row of `labels` per point.
+pub fn keep_points(points: &Points, labels: usize, out: &mut [f32]) {
+    simd::keep_rows(points.rows, points.stride, labels, out);
+}
+
+/// The update of mean field for two labels, of which only the second is filtered: on entry `messages` hold what
+/// speaks for it against the first, on return belief in it, `1 / (1 + exp(-message))`.
+pub fn logistic(messages: &mut [f32]) {
+    simd::logistic(messages);
 }
 
 /// Replaces a row by the nearest point of the simplex, exactly.
@@ -138,6 +135,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn logistic_is_softmax_of_two(x in -60.0_f32..60.0) {
+            let mut one = [x];
+            logistic(&mut one);
+            let mut two = [0.0, x];
+            softmax(&mut two);
+            prop_assert!((one[0] - two[1]).abs() < 1e-6);
+        }
+
         #[test]
         fn projection_equals_sorting(v in prop::collection::vec(-3.0f32..3.0, 1..40)) {
             let want = by_sorting(&v);

@@ -1,7 +1,12 @@
 //! Applying the lattice: splat into vertex rows, blur them, slice back, block of channels by block.
 
-use super::kernels::Block;
-use super::simd::{self, Source};
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::bands::{BLOCK, Band, points_per_band};
+use super::kernels::{Factors, Runs, WIDEST, row_width, with_width};
+use super::simd::{self, Exchange};
 use super::{Blur, Lattice};
 use crate::filter::{Binned, Direction, Filter, Scaling, Scratch, between_by_indicator};
 
@@ -9,81 +14,90 @@ use crate::filter::{Binned, Direction, Filter, Scaling, Scratch, between_by_indi
 /// shared cache. Blocks are never narrower than [`NARROWEST`].
 const BLOCK_BYTES: usize = 8 << 20;
 const NARROWEST: usize = 8;
-const WIDEST: usize = 32;
 
-/// Calls `$body` with the constant `$w` set to the smallest row width that holds `$width` channels.
-macro_rules! with_width {
-    ($width:expr, $w:ident => $body:expr) => {
-        match $width {
-            0..=1 => {
-                const $w: usize = 1;
-                $body
-            }
-            2 => {
-                const $w: usize = 2;
-                $body
-            }
-            3..=4 => {
-                const $w: usize = 4;
-                $body
-            }
-            5..=8 => {
-                const $w: usize = 8;
-                $body
-            }
-            9..=16 => {
-                const $w: usize = 16;
-                $body
-            }
-            17..=24 => {
-                const $w: usize = 24;
-                $body
-            }
-            _ => {
-                const $w: usize = 32;
-                $body
-            }
-        }
-    };
+/// The factors of the points from `first` on.
+pub(super) fn factors(each: Option<&[f32]>, gain: f32, first: usize) -> Factors<'_> {
+    Factors { each: each.map(|f| &f[first..]), gain }
 }
 
 impl Lattice {
     /// Channels per block: all of them if the vertex rows stay small, else a multiple of eight.
-    fn block_width(&self, channels: usize) -> usize {
-        let fitting = (BLOCK_BYTES / (4 * self.vertices.max(1)) / 8 * 8).clamp(NARROWEST, WIDEST);
+    pub(super) fn block_width(&self, channels: usize) -> usize {
+        let fitting = (BLOCK_BYTES / (4 * self.rows.max(1)) / 8 * 8).clamp(NARROWEST, WIDEST);
         let blocks = channels.div_ceil(fitting);
         channels.div_ceil(blocks.max(1)).next_multiple_of(8).min(fitting).min(channels.max(1))
     }
 
-    /// Splats one block and blurs it; leaves the result in `scratch.first`, to be scaled by the returned factor.
-    fn splat_and_blur<const W: usize>(
+    /// Each band with its rows, `width` wide, of a table.
+    pub(super) fn split<'t>(&self, width: usize, mut table: &'t mut [f32]) -> Vec<(&Band, &'t mut [f32])> {
+        self.bands
+            .iter()
+            .map(|band| {
+                let (piece, rest) = std::mem::take(&mut table).split_at_mut(band.rows.len() * width);
+                table = rest;
+                (band, piece)
+            })
+            .collect()
+    }
+
+    /// Fills a table band by band.
+    pub(super) fn fill(&self, width: usize, table: &mut [f32], splat: impl Fn(&Band, &mut [f32]) + Sync) {
+        self.split(width, table).into_par_iter().for_each(|(band, rows)| {
+            rows.fill(0.0);
+            splat(band, rows);
+        });
+    }
+
+    /// Brings a filled table's bands together, blurs it, and gives copies their values. The result is to be scaled by
+    /// what is returned. `other` is used by the symmetric operator only.
+    pub(super) fn blur(
+        &self,
+        width: usize,
+        direction: Option<Direction>,
+        table: &mut [f32],
+        other: &mut Vec<f32>,
+    ) -> f32 {
+        with_width!(width, W => self.blur_rows::<W>(direction, table, other))
+    }
+
+    fn blur_rows<const W: usize>(
         &self,
         direction: Option<Direction>,
-        source: Source,
-        scaling: Scaling,
-        scratch: &mut Scratch,
+        table: &mut [f32],
+        other: &mut Vec<f32>,
     ) -> f32 {
-        let size = self.vertices * W;
-        scratch.first.resize(size.max(scratch.first.len()), 0.0);
-        let table = &mut scratch.first[..size];
-        let touching = (rayon::current_num_threads() > 1).then(|| self.touching());
-        simd::splat::<W>(self.corners(), touching, source, scaling, table);
+        let mut factor = self.alpha();
+        simd::exchange::<W>(&self.copies, Exchange::Gather, table);
         match direction {
             Some(Direction::Forward) => self.axes.iter().for_each(|axis| simd::blur::<W>(axis, table)),
             Some(Direction::Transposed) => {
                 self.axes.iter().rev().for_each(|axis| simd::blur::<W>(axis, table))
             }
             None => {
-                scratch.second.resize(size.max(scratch.second.len()), 0.0);
-                let other = &mut scratch.second[..size];
+                other.resize(table.len().max(other.len()), 0.0);
+                let other = &mut other[..table.len()];
                 other.copy_from_slice(table);
                 self.axes.iter().for_each(|axis| simd::blur::<W>(axis, table));
                 self.axes.iter().rev().for_each(|axis| simd::blur::<W>(axis, other));
                 simd::add(table, other);
-                return 0.5 * self.alpha();
+                factor *= 0.5;
             }
         }
-        self.alpha()
+        simd::exchange::<W>(&self.copies, Exchange::Spread, table);
+        factor
+    }
+
+    /// What blurred values are to be scaled by.
+    pub(super) fn factor(&self) -> f32 {
+        match self.blur {
+            Blur::Classic => self.alpha(),
+            Blur::Symmetric => 0.5 * self.alpha(),
+        }
+    }
+
+    /// What `blur` is to be told for an operator in the given direction.
+    pub(super) fn order(&self, direction: Direction) -> Option<Direction> {
+        (self.blur == Blur::Classic).then_some(direction)
     }
 
     fn run(
@@ -99,13 +113,60 @@ impl Lattice {
         debug_assert_eq!(out.len(), self.points * channels);
         let step = self.block_width(channels).max(1);
         for first in (0..channels).step_by(step) {
-            let block = Block { channels, first, width: step.min(channels - first) };
-            with_width!(block.width, W => {
-                let factor = self.splat_and_blur::<W>(direction, Source::Values(input, block), scaling, scratch);
-                let scaling = Scaling { gain: scaling.gain * factor, ..scaling };
-                simd::slice_values::<W>(self.corners(), &scratch.first[..self.vertices * W], block, scaling, out);
-            });
+            let block = first..(first + step).min(channels);
+            self.run_block(direction, input, channels, block, scaling, out, scratch);
         }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn run_block(
+        &self,
+        direction: Option<Direction>,
+        input: &[f32],
+        channels: usize,
+        block: Range<usize>,
+        scaling: Scaling,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let m = self.dims + 1;
+        let width = row_width(block.len());
+        let size = self.rows * width;
+        scratch.first.resize(size.max(scratch.first.len()), 0.0);
+        let table = &mut scratch.first[..size];
+        self.fill(width, table, |band, rows| {
+            for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
+                let runs = Runs::new(band, k, &self.weights, m);
+                let right = factors(scaling.right, 1.0, first);
+                let at = first * channels + block.start;
+                let count = BLOCK.min(band.points.end - first);
+                if at + (count - 1) * channels + width <= input.len() {
+                    simd::splat_block(width, runs, right, &input[at..], channels, rows);
+                } else {
+                    // The last rows of all: a full row would reach beyond the end.
+                    let mut padded = [0.0f32; BLOCK * WIDEST];
+                    for (to, from) in padded.chunks_exact_mut(width).zip(input[at..].chunks(channels)) {
+                        let some = block.len().min(from.len());
+                        to[..some].copy_from_slice(&from[..some]);
+                    }
+                    simd::splat_block(width, runs, right, &padded, width, rows);
+                }
+            }
+        });
+        let gain = scaling.gain * self.blur(width, direction, table, &mut scratch.second);
+        let table = &*table;
+        out.par_chunks_mut(points_per_band(self.points) * channels).zip(&self.bands).for_each(
+            |(out, band)| {
+                let table = &table[band.rows.start * width..band.rows.end * width];
+                let mut rows = [0.0f32; BLOCK * WIDEST];
+                for (k, out) in out.chunks_mut(BLOCK * channels).enumerate() {
+                    let runs = Runs::new(band, k, &self.weights, m);
+                    let left = factors(scaling.left, gain, band.points.start + k * BLOCK);
+                    simd::slice_block(width, runs, left, table, &mut rows, width, false);
+                    simd::store(&rows, width, out, channels, block.clone(), scaling.add);
+                }
+            },
+        );
     }
 }
 
@@ -134,8 +195,7 @@ impl Filter for Lattice {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let direction = (self.blur == Blur::Classic).then_some(direction);
-        self.run(direction, input, channels, scaling, out, scratch);
+        self.run(self.order(direction), input, channels, scaling, out, scratch);
     }
 
     fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
@@ -143,18 +203,10 @@ impl Filter for Lattice {
         if !scaling.add {
             out.fill(0.0);
         }
-        let direction = (self.blur == Blur::Classic).then_some(Direction::Forward);
         let step = self.block_width(binned.count).max(1);
         for first in (0..binned.count).step_by(step) {
-            // A block's rows may be wider than the block: bins beyond it belong to the next one.
-            with_width!(step.min(binned.count - first), W => {
-                let source = Source::Bins(binned.bins, first);
-                let factor = self.splat_and_blur::<W>(direction, source, scaling, scratch);
-                let scaling = Scaling { gain: scaling.gain * factor, ..scaling };
-                let table = &scratch.first[..self.vertices * W];
-                let last = (first + step).min(binned.count);
-                simd::slice_binned::<W>(self.corners(), table, binned, first..last, scaling, out);
-            });
+            let range = first..(first + step).min(binned.count);
+            with_width!(range.len(), W => self.run_bins::<W>(binned, range, scaling, out, scratch));
         }
     }
 
@@ -183,6 +235,10 @@ impl Filter for Lattice {
         let mut out = vec![0.0; self.points];
         self.run(Some(Direction::Forward), &ones, 1, Scaling::NONE, &mut out, &mut Scratch::new());
         out
+    }
+
+    fn as_lattice(&self) -> Option<&Lattice> {
+        Some(self)
     }
 
     fn size_hint(&self) -> usize {

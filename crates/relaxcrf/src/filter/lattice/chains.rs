@@ -11,35 +11,41 @@ use super::table::{Packing, Table, Word};
 /// No vertex there.
 pub(super) const MISSING: u32 = u32::MAX;
 
-/// The runs along one axis. Vertices without neighbours are left out: the blur does not change them.
+/// The runs along one axis, as rows of the vertex table. Vertices without neighbours are left out: the blur does
+/// not change them.
 #[derive(Debug)]
 pub(super) struct Chains {
-    /// The vertices of all runs, one run after the other.
+    /// The rows of all runs, one run after the other.
     pub order: Vec<u32>,
     /// Where each run starts in `order`, and the end of the last.
     pub starts: Vec<u32>,
-    /// Every vertex's successor, or [`MISSING`].
-    pub next: Vec<u32>,
 }
 
-/// Finds the runs along every axis.
-pub(super) fn find_chains<W: Word>(table: &Table<W>, packing: &Packing, dims: usize) -> Vec<Chains> {
+/// Finds the runs along every axis; `row_of` tells where a vertex stands in the table of rows.
+pub(super) fn find_chains<W: Word>(
+    table: &Table<W>,
+    row_of: &[u32],
+    packing: &Packing,
+    dims: usize,
+) -> Vec<Chains> {
     (0..=dims)
+        .into_par_iter()
         .map(|axis| {
+            let axis = packing.axis::<W>(axis);
             let next: Vec<u32> = table
                 .keys()
                 .par_iter()
                 .with_min_len(1 << 12)
-                .map(|&key| table.get(packing.forward(key, axis)).unwrap_or(MISSING))
+                .map(|&key| table.get(axis.forward(key)).unwrap_or(MISSING))
                 .collect();
-            link(next)
+            link(&next, row_of)
         })
         .collect()
 }
 
-fn link(next: Vec<u32>) -> Chains {
+fn link(next: &[u32], row_of: &[u32]) -> Chains {
     let mut has_previous = vec![false; next.len()];
-    for &n in &next {
+    for &n in next {
         if n != MISSING {
             has_previous[n as usize] = true;
         }
@@ -51,12 +57,12 @@ fn link(next: Vec<u32>) -> Chains {
         }
         let mut at = vertex as u32;
         while at != MISSING {
-            order.push(at);
+            order.push(row_of[at as usize]);
             at = next[at as usize];
         }
         starts.push(order.len() as u32);
     }
-    Chains { order, starts, next }
+    Chains { order, starts }
 }
 
 #[cfg(test)]
@@ -66,8 +72,8 @@ mod tests {
     #[test]
     fn runs_cover_all_linked_vertices_once() {
         // 0 -> 3 -> 1, 2 alone, 5 -> 4
-        let chains = link(vec![3, MISSING, MISSING, 1, MISSING, 4]);
-        assert_eq!(chains.order, [0, 3, 1, 5, 4]);
+        let chains = link(&[3, MISSING, MISSING, 1, MISSING, 4], &[10, 11, 12, 13, 14, 15]);
+        assert_eq!(chains.order, [10, 13, 11, 15, 14]);
         assert_eq!(chains.starts, [0, 3, 5]);
     }
 }

@@ -7,6 +7,12 @@
 /// Largest feature dimension. The rank computation is quadratic in it, and keys must fit 128 bits.
 pub const MAX_DIMS: usize = 32;
 
+/// Points that [`Embedding::locate_lanes`] locates at once.
+pub(super) const LANES: usize = 8;
+
+/// Adding this rounds a number below 2^51 to the nearest whole one, which then stands in the lowest bits.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
 /// Lifts feature vectors of a fixed dimension.
 #[derive(Debug, Clone)]
 pub(super) struct Embedding {
@@ -28,6 +34,21 @@ pub(super) struct Simplex {
 impl Simplex {
     pub fn new() -> Self {
         Self { base: [0; MAX_DIMS + 1], steps: [0; MAX_DIMS + 1], weights: [0.0; MAX_DIMS + 2] }
+    }
+}
+
+/// [`LANES`] points at once, in `M` = d+1 dimensions: as [`Simplex`], every number for each of the points.
+#[derive(Debug, Clone)]
+pub(super) struct Lanes<const M: usize> {
+    pub base: [[i64; LANES]; M],
+    /// The steps, three bits each, the first lowest.
+    pub steps: [u32; LANES],
+    pub weights: [[f32; LANES]; M],
+}
+
+impl<const M: usize> Lanes<M> {
+    pub fn new() -> Self {
+        Self { base: [[0; LANES]; M], steps: [0; LANES], weights: [[0.0; LANES]; M] }
     }
 }
 
@@ -85,7 +106,7 @@ impl Embedding {
         let mut excess = 0i64;
         let mut rest = [0.0f64; MAX_DIMS + 1];
         for i in 0..=d {
-            let v = (z[i] / step).round();
+            let v = (z[i] * (1.0 / step) + ROUND) - ROUND;
             out.base[i] = v as i64;
             excess += v as i64;
             rest[i] = z[i] - v * step;
@@ -127,6 +148,81 @@ impl Embedding {
             weights[k] = exact[k].max(0.0) as f32;
         }
     }
+
+    /// Locates [`LANES`] points, for up to 7 dimensions: [`Embedding::locate`] without a branch, so that it
+    /// becomes vector code. Positions are found in double precision, what is left of them in single.
+    #[inline(always)]
+    pub fn locate_lanes<const M: usize>(&self, features: &[f32], out: &mut Lanes<M>) {
+        let d = M - 1;
+        assert!(M <= 8 && self.scale.len() == d && features.len() == d * LANES);
+        let step = M as f64;
+        let inverse = 1.0 / step;
+        let mut z = [[0.0f64; LANES]; M];
+        let mut suffix = [0.0f64; LANES];
+        for j in (1..M).rev() {
+            let scale = self.scale[j - 1];
+            for l in 0..LANES {
+                let c = scale * f64::from(features[l * d + j - 1]);
+                z[j][l] = suffix[l] - j as f64 * c;
+                suffix[l] += c;
+            }
+        }
+        z[0] = suffix;
+
+        let mut rest = [[0.0f32; LANES]; M];
+        let mut excess = [0.0f64; LANES];
+        for i in 0..M {
+            for l in 0..LANES {
+                let rounded = z[i][l] * inverse + ROUND;
+                let v = rounded - ROUND;
+                out.base[i][l] = (rounded.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+                excess[l] += v;
+                rest[i][l] = (z[i][l] - v * step) as f32;
+            }
+        }
+        let mut rank = [[0.0f32; LANES]; M];
+        for i in 0..M {
+            for l in 0..LANES {
+                rank[i][l] += excess[l] as f32;
+            }
+            for j in i + 1..M {
+                for l in 0..LANES {
+                    let below = if rest[i][l] < rest[j][l] { 1.0 } else { 0.0 };
+                    rank[i][l] += below;
+                    rank[j][l] += 1.0 - below;
+                }
+            }
+        }
+        // What is left of the coordinates, in the order of their ranks.
+        let mut sorted = [[0.0f32; LANES]; M];
+        let mut steps = [0u32; LANES];
+        for i in 0..M {
+            for l in 0..LANES {
+                let (low, high) = (rank[i][l] < 0.0, rank[i][l] > d as f32);
+                let wrap: f32 = if low { 1.0 } else { 0.0 } - if high { 1.0 } else { 0.0 };
+                out.base[i][l] += i64::from(low) - i64::from(high);
+                rank[i][l] += wrap * M as f32;
+                rest[i][l] = (rest[i][l] - wrap * M as f32) * (1.0 / M as f32);
+            }
+            for k in 0..M {
+                let code = (i as u32) << (3 * (d - k));
+                for l in 0..LANES {
+                    let here = rank[i][l] == k as f32;
+                    sorted[k][l] += if here { rest[i][l] } else { 0.0 };
+                    steps[l] |= if here { code } else { 0 };
+                }
+            }
+        }
+        out.steps = steps;
+        for l in 0..LANES {
+            out.weights[0][l] = (sorted[d][l] - sorted[0][l] + 1.0).max(0.0);
+        }
+        for t in 1..M {
+            for l in 0..LANES {
+                out.weights[t][l] = (sorted[d - t][l] - sorted[M - t][l]).max(0.0);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +236,40 @@ mod tests {
             let e = Embedding::new(d);
             assert!((e.scale[0] * 2f64.sqrt() - s).abs() < 1e-6);
         }
+    }
+
+    fn lanes_match<const M: usize>(rows: &[f32]) {
+        let d = M - 1;
+        let e = Embedding::new(d);
+        let mut lanes = Lanes::<M>::new();
+        for block in rows.chunks_exact(d * LANES) {
+            e.locate_lanes(block, &mut lanes);
+            let mut s = Simplex::new();
+            for (l, feature) in block.chunks_exact(d).enumerate() {
+                e.locate(feature, &mut s);
+                // Where a point lies on a face, rounding may pick either side; both give the same weights.
+                let decided = s.weights[..M].iter().all(|&w| w > 1e-5);
+                for k in 0..M {
+                    if decided {
+                        assert_eq!(lanes.base[k][l], s.base[k]);
+                        assert_eq!(lanes.steps[l] >> (3 * k) & 7, u32::from(s.steps[k]));
+                        assert!((lanes.weights[k][l] - s.weights[k]).abs() < 1e-6);
+                    }
+                }
+                let sum: f32 = lanes.weights.iter().map(|w| w[l]).sum();
+                assert!((sum - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_equal_single_points() {
+        let rows: Vec<f32> = (0..8400).map(|i| ((i as f32) * 0.737).sin() * 40.0).collect();
+        lanes_match::<2>(&rows);
+        lanes_match::<3>(&rows);
+        lanes_match::<4>(&rows);
+        lanes_match::<6>(&rows);
+        lanes_match::<8>(&rows);
     }
 
     proptest! {

@@ -1,131 +1,397 @@
-//! The inner loops, on rows of `W` floats. Plain safe code; `simd.rs` compiles each a second time for AVX2.
+//! The inner loops, on rows of `W` floats for simplices of `M` vertices. Plain safe code;
+//! `simd.rs` compiles all of it a second time for AVX2.
 //!
 //! There is no fused multiply-add in them, so both versions give the same bits.
 
-use crate::filter::{Binned, Scaling};
+use std::ops::Range;
 
-/// A block of channels of a row-major matrix.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    /// Values per row of the whole matrix.
-    pub channels: usize,
-    /// First channel of the block.
-    pub first: usize,
-    /// Channels in the block, at most the row width of the kernels.
-    pub width: usize,
+use super::bands::{BLOCK, Band};
+use crate::filter::Binned;
+
+/// Weights may be read this far beyond the last point's.
+pub(super) const WEIGHT_PADDING: usize = 8;
+
+/// Widest rows.
+pub(super) const WIDEST: usize = 32;
+
+/// Calls `$body` with the constant `$w`, the smallest row width that holds `$width` channels.
+macro_rules! with_width {
+    ($width:expr, $w:ident => $body:expr) => {
+        match $width {
+            0..=1 => with_width!(@ 1, $w, $body),
+            2..=4 => with_width!(@ 4, $w, $body),
+            5..=8 => with_width!(@ 8, $w, $body),
+            9..=16 => with_width!(@ 16, $w, $body),
+            17..=24 => with_width!(@ 24, $w, $body),
+            _ => with_width!(@ 32, $w, $body),
+        }
+    };
+    (@ $value:literal, $w:ident, $body:expr) => {{
+        const $w: usize = $value;
+        $body
+    }};
+}
+pub(super) use with_width;
+
+/// The row width for so many channels.
+pub(super) fn row_width(channels: usize) -> usize {
+    with_width!(channels, W => W)
 }
 
-/// Lattice vertices and weights of a range of pixels.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Corners<'a> {
-    /// Vertices per pixel: d+1.
-    pub per_pixel: usize,
-    pub ids: &'a [u32],
-    pub weights: &'a [f32],
-}
-
-/// For every vertex the pixels that touch it: the transpose of [`Corners`].
-#[derive(Debug)]
-pub(super) struct Touching {
-    pub starts: Vec<usize>,
-    pub pixels: Vec<u32>,
-    pub weights: Vec<f32>,
-}
-
+/// Adds the rows of one block, W wide and `stride` apart, to a band's piece of a table: the kernel for the width and
+/// the dimension. `rows` may be longer than the block.
 #[inline(always)]
-fn read_row<const W: usize>(x: &[f32], block: Block, row: usize, scale: f32) -> [f32; W] {
-    let mut out = [0.0; W];
-    let at = row * block.channels + block.first;
-    for (o, &v) in out[..block.width].iter_mut().zip(&x[at..at + block.width]) {
-        *o = v * scale;
-    }
-    out
-}
-
-/// Adds every pixel's row to the rows of its vertices.
-#[inline(always)]
-pub(super) fn scatter<const W: usize>(
-    corners: Corners,
-    x: &[f32],
-    block: Block,
-    scaling: Scaling,
+pub(super) fn splat_block(
+    width: usize,
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
     table: &mut [f32],
 ) {
-    let m = corners.per_pixel;
-    for (a, (ids, weights)) in corners.ids.chunks_exact(m).zip(corners.weights.chunks_exact(m)).enumerate() {
-        let value = read_row::<W>(x, block, a, scaling.input(a));
-        for (&id, &w) in ids.iter().zip(weights) {
-            let row = &mut table[id as usize * W..id as usize * W + W];
-            for c in 0..W {
-                row[c] += w * value[c];
-            }
-        }
-    }
+    with_width!(width, W => match (W, runs.vertices()) {
+            (1, 3) => splat_one::<3>(runs, factors, rows, stride, table),
+            (1, 6) => splat_one::<6>(runs, factors, rows, stride, table),
+            (_, 3) => splat::<W, 3>(runs, factors, rows, stride, table),
+            (_, 6) => splat::<W, 6>(runs, factors, rows, stride, table),
+            _ => splat_any::<W>(runs, factors, rows, stride, table),
+    })
 }
 
-/// The same sums as [`scatter`], in the same order, collected vertex by vertex.
+/// Interpolates one block into rows, W wide and `stride` apart, or adds to them.
 #[inline(always)]
-pub(super) fn gather<const W: usize>(
-    touching: &Touching,
-    first_vertex: usize,
-    x: &[f32],
-    block: Block,
-    scaling: Scaling,
+pub(super) fn slice_block(
+    width: usize,
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
     rows: &mut [f32],
+    stride: usize,
+    add: bool,
 ) {
-    for (v, row) in rows.chunks_exact_mut(W).enumerate() {
-        let range = touching.starts[first_vertex + v]..touching.starts[first_vertex + v + 1];
-        let mut sum = [0.0; W];
-        for (&a, &w) in touching.pixels[range.clone()].iter().zip(&touching.weights[range]) {
-            let value = read_row::<W>(x, block, a as usize, scaling.input(a as usize));
-            for c in 0..W {
-                sum[c] += w * value[c];
+    with_width!(width, W => match (W, runs.vertices(), add) {
+            (1, 3, _) => slice_one::<3>(runs, factors, table, rows, stride, add),
+            (1, 6, _) => slice_one::<6>(runs, factors, table, rows, stride, add),
+            (_, 3, false) => slice::<W, 3, false>(runs, factors, table, rows, stride),
+            (_, 3, true) => slice::<W, 3, true>(runs, factors, table, rows, stride),
+            (_, 6, false) => slice::<W, 6, false>(runs, factors, table, rows, stride),
+            (_, 6, true) => slice::<W, 6, true>(runs, factors, table, rows, stride),
+            _ => slice_any::<W>(runs, factors, table, rows, stride, add),
+    })
+}
+
+/// Stores rows of `width`, or adds them, to a block of the channels of `out`.
+#[inline(always)]
+pub(super) fn store(
+    rows: &[f32],
+    width: usize,
+    out: &mut [f32],
+    channels: usize,
+    block: Range<usize>,
+    add: bool,
+) {
+    for (out, row) in out.chunks_exact_mut(channels).zip(rows.chunks_exact(width)) {
+        let out = &mut out[block.clone()];
+        if add {
+            for (o, &r) in out.iter_mut().zip(row) {
+                *o += r;
+            }
+        } else {
+            for (o, &r) in out.iter_mut().zip(row) {
+                *o = r;
             }
         }
-        row.copy_from_slice(&sum);
     }
 }
 
-/// Adds one to the channel of every pixel's bin, for bins `first .. first + W`.
+/// The runs of one block of points.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Runs<'a> {
+    /// Vertices per run: d+1.
+    m: usize,
+    /// Where each run ends.
+    ends: &'a [u8],
+    /// Rows of the band, m for each run.
+    ids: &'a [u32],
+    /// From the block's first point on, m for each point.
+    weights: &'a [f32],
+}
+
+impl<'a> Runs<'a> {
+    /// Number of points.
+    #[inline(always)]
+    fn points(&self) -> usize {
+        self.ends.last().map_or(0, |&end| usize::from(end))
+    }
+
+    /// Vertices of a simplex.
+    #[inline(always)]
+    pub fn vertices(&self) -> usize {
+        self.m
+    }
+
+    /// Block `block` of a band; `weights` are those of all points of the lattice.
+    #[inline(always)]
+    pub fn new(band: &'a Band, block: usize, weights: &'a [f32], m: usize) -> Self {
+        let runs = band.block_runs[block] as usize..band.block_runs[block + 1] as usize;
+        Self {
+            m,
+            ends: &band.run_ends[runs.clone()],
+            ids: &band.ids[runs.start * m..runs.end * m],
+            weights: &weights[(band.points.start + block * BLOCK) * m..],
+        }
+    }
+}
+
+/// One factor for each point of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Factors<'a> {
+    /// From the block's first point on; none is all ones.
+    pub each: Option<&'a [f32]>,
+    /// One for all.
+    pub gain: f32,
+}
+
+impl Factors<'_> {
+    #[inline(always)]
+    fn of(&self, point: usize) -> f32 {
+        self.each.map_or(self.gain, |f| self.gain * f[point])
+    }
+}
+
 #[inline(always)]
-pub(super) fn scatter_bins<const W: usize>(
-    corners: Corners,
-    bins: &[u16],
-    first: usize,
-    scaling: Scaling,
+fn group<const G: usize>(values: &[f32], at: usize) -> &[f32; G] {
+    match values[at..].first_chunk() {
+        Some(group) => group,
+        None => panic!("rows are too short for their width"),
+    }
+}
+
+#[inline(always)]
+fn group_mut<const G: usize>(values: &mut [f32], at: usize) -> &mut [f32; G] {
+    match values[at..].first_chunk_mut() {
+        Some(group) => group,
+        None => panic!("rows are too short for their width"),
+    }
+}
+
+/// Adds every point's row (`stride` apart, the first at the start of `rows`) to the rows of its vertices.
+#[inline(always)]
+pub(super) fn splat<const W: usize, const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
     table: &mut [f32],
 ) {
-    let m = corners.per_pixel;
-    for (a, (ids, weights)) in corners.ids.chunks_exact(m).zip(corners.weights.chunks_exact(m)).enumerate() {
-        let bin = usize::from(bins[a]).wrapping_sub(first);
-        if bin < W {
-            let value = scaling.input(a);
-            for (&id, &w) in ids.iter().zip(weights) {
-                table[id as usize * W + bin] += w * value;
+    let (table, _) = table.as_chunks_mut::<W>();
+    let (weights, _) = runs.weights.as_chunks::<M>();
+    let (ids, _) = runs.ids.as_chunks::<M>();
+    let mut run = 0;
+    for p in 0..runs.points() {
+        let mut value = *group::<W>(rows, p * stride);
+        let factor = factors.of(p);
+        value.iter_mut().for_each(|v| *v *= factor);
+        for k in 0..M {
+            let row = &mut table[ids[run][k] as usize];
+            for c in 0..W {
+                row[c] += weights[p][k] * value[c];
             }
         }
+        // Runs are short and of any length: a branch here would be guessed wrong every other time.
+        run += usize::from(usize::from(runs.ends[run]) == p + 1);
     }
 }
 
-/// The same sums as [`scatter_bins`], vertex by vertex.
+/// [`splat`] of one channel: the vertices of a simplex, not the channels, lie side by side.
 #[inline(always)]
-pub(super) fn gather_bins<const W: usize>(
-    touching: &Touching,
-    first_vertex: usize,
-    bins: &[u16],
-    first: usize,
-    scaling: Scaling,
-    rows: &mut [f32],
+pub(super) fn splat_one<const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
+    table: &mut [f32],
 ) {
-    for (v, row) in rows.chunks_exact_mut(W).enumerate() {
-        let range = touching.starts[first_vertex + v]..touching.starts[first_vertex + v + 1];
-        row.fill(0.0);
-        for (&a, &w) in touching.pixels[range.clone()].iter().zip(&touching.weights[range]) {
-            let bin = usize::from(bins[a as usize]).wrapping_sub(first);
-            if bin < W {
-                row[bin] += w * scaling.input(a as usize);
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(M).zip(runs.ends) {
+        let end = usize::from(end);
+        let mut sums = [0.0f32; WEIGHT_PADDING];
+        for p in start..end {
+            let value = rows[p * stride] * factors.of(p);
+            let weights = group::<WEIGHT_PADDING>(runs.weights, p * M);
+            for k in 0..WEIGHT_PADDING {
+                sums[k] += weights[k] * value;
             }
         }
+        for k in 0..M {
+            table[ids[k] as usize] += sums[k];
+        }
+        start = end;
+    }
+}
+
+/// [`splat`] for any number of vertices.
+#[inline(always)]
+pub(super) fn splat_any<const W: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
+    table: &mut [f32],
+) {
+    let m = runs.m;
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+        let end = usize::from(end);
+        for p in start..end {
+            let value = group::<W>(rows, p * stride);
+            let factor = factors.of(p);
+            for (&id, &w) in ids.iter().zip(&runs.weights[p * m..p * m + m]) {
+                let row = group_mut::<W>(table, id as usize * W);
+                for c in 0..W {
+                    row[c] += w * factor * value[c];
+                }
+            }
+        }
+        start = end;
+    }
+}
+
+/// Adds to one channel per point the value 1, to that of the point's bin, for bins `first .. first + W`.
+#[inline(always)]
+pub(super) fn splat_bins<const W: usize>(
+    runs: Runs,
+    factors: Factors,
+    bins: &[u16],
+    first: usize,
+    table: &mut [f32],
+) {
+    let m = runs.m;
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+        let end = usize::from(end);
+        let mut p = start;
+        while p < end {
+            // Neighbours are mostly in the same bin as well.
+            let bin = bins[p];
+            let from = p;
+            while p < end && bins[p] == bin {
+                p += 1;
+            }
+            let lane = usize::from(bin).wrapping_sub(first);
+            if lane >= W {
+                continue;
+            }
+            if m <= WEIGHT_PADDING {
+                let mut sums = [0.0f32; WEIGHT_PADDING];
+                for q in from..p {
+                    let factor = factors.of(q);
+                    let weights = group::<WEIGHT_PADDING>(runs.weights, q * m);
+                    for k in 0..WEIGHT_PADDING {
+                        sums[k] += weights[k] * factor;
+                    }
+                }
+                for (&id, &s) in ids.iter().zip(&sums) {
+                    table[id as usize * W + lane] += s;
+                }
+            } else {
+                for q in from..p {
+                    let factor = factors.of(q);
+                    for (&id, &w) in ids.iter().zip(&runs.weights[q * m..q * m + m]) {
+                        table[id as usize * W + lane] += w * factor;
+                    }
+                }
+            }
+        }
+        start = end;
+    }
+}
+
+/// Reads the blurred table back: `rows (+)= factor · interpolated row`.
+#[inline(always)]
+pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
+    rows: &mut [f32],
+    stride: usize,
+) {
+    let (table, _) = table.as_chunks::<W>();
+    let (weights, _) = runs.weights.as_chunks::<M>();
+    let (ids, _) = runs.ids.as_chunks::<M>();
+    let mut run = 0;
+    for p in 0..runs.points() {
+        let mut sum = [0.0f32; W];
+        for k in 0..M {
+            let row = &table[ids[run][k] as usize];
+            for c in 0..W {
+                sum[c] += weights[p][k] * row[c];
+            }
+        }
+        let factor = factors.of(p);
+        let row = group_mut::<W>(rows, p * stride);
+        for c in 0..W {
+            row[c] = if ADD { row[c] + factor * sum[c] } else { factor * sum[c] };
+        }
+        run += usize::from(usize::from(runs.ends[run]) == p + 1);
+    }
+}
+
+/// [`slice`] of one channel.
+#[inline(always)]
+pub(super) fn slice_one<const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
+    rows: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(M).zip(runs.ends) {
+        let end = usize::from(end);
+        let mut vertex = [0.0f32; M];
+        for k in 0..M {
+            vertex[k] = table[ids[k] as usize];
+        }
+        for p in start..end {
+            let weights = group::<M>(runs.weights, p * M);
+            // Two interleaved sums: half the latency of one.
+            let mut sums = [0.0f32; 2];
+            for k in 0..M {
+                sums[k % 2] += weights[k] * vertex[k];
+            }
+            let value = factors.of(p) * (sums[0] + sums[1]);
+            let row = &mut rows[p * stride];
+            *row = if add { *row + value } else { value };
+        }
+        start = end;
+    }
+}
+
+/// [`slice`] for any number of vertices.
+#[inline(always)]
+pub(super) fn slice_any<const W: usize>(
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
+    rows: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    let m = runs.m;
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+        let end = usize::from(end);
+        for p in start..end {
+            let sum = interpolate::<W>(table, ids, &runs.weights[p * m..p * m + m]);
+            let factor = factors.of(p);
+            let row = group_mut::<W>(rows, p * stride);
+            for c in 0..W {
+                row[c] = if add { row[c] + factor * sum[c] } else { factor * sum[c] };
+            }
+        }
+        start = end;
     }
 }
 
@@ -133,7 +399,7 @@ pub(super) fn gather_bins<const W: usize>(
 fn interpolate<const W: usize>(table: &[f32], ids: &[u32], weights: &[f32]) -> [f32; W] {
     let mut sum = [0.0; W];
     for (&id, &w) in ids.iter().zip(weights) {
-        let row = &table[id as usize * W..id as usize * W + W];
+        let row = group::<W>(table, id as usize * W);
         for c in 0..W {
             sum[c] += w * row[c];
         }
@@ -141,55 +407,73 @@ fn interpolate<const W: usize>(table: &[f32], ids: &[u32], weights: &[f32]) -> [
     sum
 }
 
-/// Reads the blurred table back at the pixels `first_pixel ..`, one output row each.
+/// Reads the bins of `range` (at most W) back and adds them to `out` with the weights of each point's own bin.
 #[inline(always)]
-pub(super) fn slice<const W: usize>(
-    corners: Corners,
-    first_pixel: usize,
+pub(super) fn slice_bins<const W: usize>(
+    runs: Runs,
+    factors: Factors,
     table: &[f32],
-    block: Block,
-    scaling: Scaling,
+    binned: Binned,
+    range: Range<usize>,
     out: &mut [f32],
 ) {
-    let m = corners.per_pixel;
-    for (k, row) in out.chunks_exact_mut(block.channels).enumerate() {
-        let a = first_pixel + k;
-        let sum = interpolate::<W>(table, &corners.ids[a * m..a * m + m], &corners.weights[a * m..a * m + m]);
-        let scale = scaling.out(a);
-        let target = &mut row[block.first..block.first + block.width];
-        if scaling.add {
-            for (o, &s) in target.iter_mut().zip(&sum) {
-                *o += scale * s;
+    let m = runs.m;
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+        let end = usize::from(end);
+        for p in start..end {
+            let sum = interpolate::<W>(table, ids, &runs.weights[p * m..p * m + m]);
+            let row = usize::from(binned.bins[p]) * binned.count;
+            let weights = &binned.table[row + range.start..row + range.end];
+            let mut total = 0.0;
+            for (&s, &w) in sum.iter().zip(weights) {
+                total += s * w;
             }
-        } else {
-            for (o, &s) in target.iter_mut().zip(&sum) {
-                *o = scale * s;
-            }
+            out[p] += factors.of(p) * total;
         }
+        start = end;
     }
 }
 
-/// Reads the bins of `range` (at most W) back and adds them to `out` with the weights of each pixel's own bin.
+/// Replaces every row, one channel per bin, by its products with the bins' table, so that a point needs
+/// to read only the channel of its own bin. `turned` is the table's transpose in rows of W.
 #[inline(always)]
-pub(super) fn slice_bins<const W: usize>(
-    corners: Corners,
-    first_pixel: usize,
+pub(super) fn weigh_bins<const W: usize>(rows: &mut [f32], turned: &[f32]) {
+    for row in rows.chunks_exact_mut(W) {
+        let mut sum = [0.0f32; W];
+        for (h, weights) in turned.chunks_exact(W).enumerate() {
+            let value = row[h];
+            if value != 0.0 {
+                for c in 0..W {
+                    sum[c] += value * weights[c];
+                }
+            }
+        }
+        row.copy_from_slice(&sum);
+    }
+}
+
+/// Adds to `out` the channel of each point's own bin, from rows that [`weigh_bins`] made.
+#[inline(always)]
+pub(super) fn slice_own_bin<const W: usize>(
+    runs: Runs,
+    factors: Factors,
     table: &[f32],
-    binned: Binned,
-    range: std::ops::Range<usize>,
-    scaling: Scaling,
+    bins: &[u16],
     out: &mut [f32],
 ) {
-    let m = corners.per_pixel;
-    for (k, o) in out.iter_mut().enumerate() {
-        let a = first_pixel + k;
-        let sum = interpolate::<W>(table, &corners.ids[a * m..a * m + m], &corners.weights[a * m..a * m + m]);
-        let row = usize::from(binned.bins[a]) * binned.count;
-        let weights = &binned.table[row + range.start..row + range.end];
-        let mut total = 0.0;
-        for (&s, &w) in sum.iter().zip(weights) {
-            total += s * w;
+    let m = runs.m;
+    let mut start = 0;
+    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+        let end = usize::from(end);
+        for p in start..end {
+            let lane = usize::from(bins[p]);
+            let mut sum = 0.0;
+            for (&id, &w) in ids.iter().zip(&runs.weights[p * m..p * m + m]) {
+                sum += w * table[id as usize * W + lane];
+            }
+            out[p] += factors.of(p) * sum;
         }
-        *o += scaling.out(a) * total;
+        start = end;
     }
 }

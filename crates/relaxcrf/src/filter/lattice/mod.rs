@@ -9,25 +9,30 @@
 //! energies, since x'Ax = x'A'x, but fit for bounds and for monotone descent.
 
 mod apply;
+mod bands;
+mod binned;
 mod chains;
 mod embed;
 mod kernels;
-mod simd;
+pub(crate) mod simd;
 mod sparse;
+mod sweep;
 mod table;
 
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use self::bands::{BLOCK, Band, Copies, locate, points_per_band};
 use self::chains::{Chains, find_chains};
-use self::embed::{Embedding, Simplex};
-use self::kernels::{Corners, Touching};
-use self::table::{Packing, Table, Word};
+use self::embed::Embedding;
+use self::sparse::Neighbours;
+use self::table::{Packing, Word};
 use crate::error::{Error, Result};
 
 pub use self::embed::MAX_DIMS;
 pub(crate) use self::sparse::Reach;
+pub use self::sweep::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables};
 
 /// Which lattice operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,16 +50,17 @@ pub struct Lattice {
     dims: usize,
     points: usize,
     vertices: usize,
-    /// d+1 vertices per point.
-    ids: Vec<u32>,
-    /// d+1 barycentric weights per point.
+    /// Rows of a vertex table: vertices and copies of them.
+    rows: usize,
+    /// The points' vertices.
+    bands: Vec<Band>,
+    copies: Copies,
+    /// d+1 barycentric weights per point, and some padding.
     weights: Vec<f32>,
     /// The runs of vertices along each of the d+1 axes.
     axes: Vec<Chains>,
-    /// For every vertex its points; built when first needed, by the parallel splat.
-    touching: OnceLock<Touching>,
-    /// The predecessors along each axis; built when first needed, by divide and conquer.
-    previous: OnceLock<Vec<Vec<u32>>>,
+    /// Built when first needed, by divide and conquer.
+    neighbours: OnceLock<Neighbours>,
 }
 
 impl Lattice {
@@ -80,52 +86,23 @@ impl Lattice {
 
     fn build<W: Word>(features: &[f32], embedding: Embedding, packing: Packing, blur: Blur) -> Result<Self> {
         let dims = embedding.dims();
-        let corners = dims + 1;
         let points = features.len() / dims;
         debug_assert!(packing.bits <= W::BITS);
-
-        // Locating points is independent work; numbering vertices is not, and goes in pixel order.
-        let mut bases = vec![W::ZERO; points];
-        let mut steps = vec![0u8; points * corners];
-        let mut weights = vec![0.0f32; points * corners];
-        const POINTS_PER_TASK: usize = 1024;
-        bases
-            .par_chunks_mut(POINTS_PER_TASK)
-            .zip(steps.par_chunks_mut(POINTS_PER_TASK * corners))
-            .zip(weights.par_chunks_mut(POINTS_PER_TASK * corners))
-            .zip(features.par_chunks(POINTS_PER_TASK * dims))
-            .for_each(|(((bases, steps), weights), features)| {
-                let mut simplex = Simplex::new();
-                for (i, feature) in features.chunks_exact(dims).enumerate() {
-                    embedding.locate(feature, &mut simplex);
-                    bases[i] = packing.pack(&simplex);
-                    steps[i * corners..][..corners].copy_from_slice(&simplex.steps[..corners]);
-                    weights[i * corners..][..corners].copy_from_slice(&simplex.weights[..corners]);
-                }
-            });
-
-        let mut table = Table::<W>::with_capacity(points / 4);
-        let mut ids = vec![0u32; points * corners];
-        for a in 0..points {
-            let range = a * corners..(a + 1) * corners;
-            // Neighbouring pixels mostly share a simplex.
-            if a > 0
-                && bases[a] == bases[a - 1]
-                && steps[range.clone()] == steps[range.start - corners..range.start]
-            {
-                ids.copy_within(range.start - corners..range.start, range.start);
-                continue;
-            }
-            let mut key = bases[a];
-            for (id, &falling) in ids[range.clone()].iter_mut().zip(&steps[range]) {
-                *id = table.insert(key).ok_or_else(|| unfit("more than 2^32 lattice vertices".into()))?;
-                key = packing.next_vertex(key, usize::from(falling));
-            }
-        }
-        let axes = find_chains(&table, &packing, dims);
-        let vertices = table.len();
-        let (touching, previous) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { blur, dims, points, vertices, ids, weights, axes, touching, previous })
+        let located = locate::<W>(features, &embedding, &packing)
+            .ok_or_else(|| unfit("more than 2^32 lattice vertices".into()))?;
+        let axes = find_chains(&located.table, &located.row_of, &packing, dims);
+        Ok(Self {
+            blur,
+            dims,
+            points,
+            vertices: located.table.len(),
+            rows: located.bands.last().map_or(0, |b| b.rows.end),
+            bands: located.bands,
+            copies: located.copies,
+            weights: located.weights,
+            axes,
+            neighbours: OnceLock::new(),
+        })
     }
 
     /// Number of lattice vertices.
@@ -133,36 +110,14 @@ impl Lattice {
         self.vertices
     }
 
+    /// Rows of a table of vertex values: more than vertices, since bands of points have copies of some.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// α: makes the response of a point on a vertex to itself one.
     fn alpha(&self) -> f32 {
         1.0 / (1.0 + 0.5f32.powi(self.dims as i32))
-    }
-
-    fn corners(&self) -> Corners<'_> {
-        Corners { per_pixel: self.dims + 1, ids: &self.ids, weights: &self.weights }
-    }
-
-    /// The points of each vertex, in point order, by counting sort.
-    fn touching(&self) -> &Touching {
-        self.touching.get_or_init(|| {
-            let mut starts = vec![0usize; self.vertices + 1];
-            for &id in &self.ids {
-                starts[id as usize + 1] += 1;
-            }
-            for v in 0..self.vertices {
-                starts[v + 1] += starts[v];
-            }
-            let mut at = starts.clone();
-            let mut pixels = vec![0u32; self.ids.len()];
-            let mut weights = vec![0.0f32; self.ids.len()];
-            for (corner, (&id, &w)) in self.ids.iter().zip(&self.weights).enumerate() {
-                let slot = &mut at[id as usize];
-                pixels[*slot] = (corner / (self.dims + 1)) as u32;
-                weights[*slot] = w;
-                *slot += 1;
-            }
-            Touching { starts, pixels, weights }
-        })
     }
 
     /// The diagonal in closed form: what a point gives to itself when no neighbouring vertex is missing
@@ -176,8 +131,9 @@ impl Lattice {
         let response: Vec<f32> =
             (0..m).map(|r| if r == 0 { 1.0 + half(self.dims) } else { half(r) + half(m - r) }).collect();
         let alpha = self.alpha();
-        self.weights
+        self.weights[..self.points * m]
             .par_chunks(m)
+            .with_min_len(BLOCK)
             .map(|b| {
                 let mut sum = 0.0;
                 for j in 0..m {
@@ -192,14 +148,25 @@ impl Lattice {
 }
 
 fn bounding_box(features: &[f32], dims: usize) -> (Vec<f32>, Vec<f32>) {
-    let (mut lo, mut hi) = (vec![f32::INFINITY; dims], vec![f32::NEG_INFINITY; dims]);
-    for row in features.chunks_exact(dims) {
-        for (k, &f) in row.iter().enumerate() {
-            lo[k] = lo[k].min(f);
-            hi[k] = hi[k].max(f);
+    let empty = || (vec![f32::INFINITY; dims], vec![f32::NEG_INFINITY; dims]);
+    let piece = |rows: &[f32]| {
+        let (mut lo, mut hi) = empty();
+        for row in rows.chunks_exact(dims) {
+            for ((lo, hi), &f) in lo.iter_mut().zip(&mut hi).zip(row) {
+                *lo = lo.min(f);
+                *hi = hi.max(f);
+            }
         }
-    }
-    (lo, hi)
+        (lo, hi)
+    };
+    let join = |(mut lo, mut hi): (Vec<f32>, Vec<f32>), (other_lo, other_hi): (Vec<f32>, Vec<f32>)| {
+        for k in 0..dims {
+            lo[k] = lo[k].min(other_lo[k]);
+            hi[k] = hi[k].max(other_hi[k]);
+        }
+        (lo, hi)
+    };
+    features.par_chunks(points_per_band(features.len() / dims) * dims).map(piece).reduce(empty, join)
 }
 
 fn unfit(why: String) -> Error {

@@ -1,122 +1,147 @@
-//! The only unsafe code of the crate: the choice of AVX2 at run time, and the blur's parallel writes.
+//! The only unsafe code of the crate: the choice of AVX2 at run time, and parallel writes to a table of rows.
 //!
-//! Every function here has the signature of its namesake in `kernels.rs` (plus the pieces to run in
-//! parallel) and gives the same bits on every CPU and for any number of threads.
+//! Whatever is dispatched here gives the same bits on every CPU, because it has no fused operations, and
+//! the same for any number of threads.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::bands::{Builder, Copies, locate_band};
 use super::chains::Chains;
-use super::kernels::{self, Block, Corners, Touching};
-use crate::filter::{Binned, Scaling};
+use super::embed::Embedding;
+use super::kernels::{self, Factors, Runs};
+use super::table::{Packing, Word};
+use crate::filter::Binned;
+use crate::lanes;
 
-/// Vertices per parallel task of a gather, pixels per task of a slice: tens of microseconds of work.
+pub(super) use super::kernels::WEIGHT_PADDING;
+
+/// Rows per parallel task: tens of microseconds of work.
 const ROWS_PER_TASK: usize = 2048;
-/// Runs of vertices per parallel task of a blur.
-const VERTICES_PER_TASK: usize = 2048;
 
+/// Whether vector code is to be used: where the CPU has it, and no test asks otherwise.
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
+    #[cfg(test)]
+    if SCALAR.with(std::cell::Cell::get) {
+        return false;
+    }
     std::arch::is_x86_feature_detected!("avx2")
 }
 
-/// Defines `$name`, which runs `kernels::$name`, compiled for AVX2 where the CPU has it.
+#[cfg(test)]
+thread_local! {
+    /// Set by the test that compares both versions, on its own thread.
+    pub(crate) static SCALAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Defines `$name`, which runs `$body`, compiled for AVX2 where the CPU has it. The body must be inlined always.
 macro_rules! dispatch {
-    ($name:ident ( $($arg:ident : $ty:ty),* $(,)? )) => {
-        fn $name<const W: usize>($($arg: $ty),*) {
+    (
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident $([$($generic:tt)*] [$($argument:tt)*])? ($($arg:ident : $ty:ty),* $(,)?)
+        $(-> $out:ty)? = $body:expr
+    ) => {
+        $(#[$doc])*
+        #[allow(clippy::too_many_arguments)]
+        $vis fn $name $(<$($generic)*>)? ($($arg: $ty),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn fast<const W: usize>($($arg: $ty),*) {
-                    kernels::$name::<W>($($arg),*);
+                #[allow(clippy::too_many_arguments)]
+                fn fast $(<$($generic)*>)? ($($arg: $ty),*) $(-> $out)? {
+                    $body($($arg),*)
                 }
                 if has_avx2() {
                     // SAFETY: the CPU has AVX2, which is all that `fast` asks for.
-                    return unsafe { fast::<W>($($arg),*) };
+                    return unsafe { fast $(::<$($argument)*>)? ($($arg),*) };
                 }
             }
-            kernels::$name::<W>($($arg),*);
+            $body($($arg),*)
         }
     };
 }
 
-dispatch!(scatter(corners: Corners, x: &[f32], block: Block, scaling: Scaling, table: &mut [f32]));
-dispatch!(gather(
-    touching: &Touching, first_vertex: usize, x: &[f32], block: Block, scaling: Scaling, rows: &mut [f32]
-));
-dispatch!(scatter_bins(corners: Corners, bins: &[u16], first: usize, scaling: Scaling, table: &mut [f32]));
-dispatch!(gather_bins(
-    touching: &Touching, first_vertex: usize, bins: &[u16], first: usize, scaling: Scaling, rows: &mut [f32]
-));
-dispatch!(slice(
-    corners: Corners, first_pixel: usize, table: &[f32], block: Block, scaling: Scaling, out: &mut [f32]
-));
-dispatch!(slice_bins(
-    corners: Corners, first_pixel: usize, table: &[f32], binned: Binned, range: Range<usize>,
-    scaling: Scaling, out: &mut [f32]
-));
-
-/// What goes into the lattice.
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// A block of channels of a matrix.
-    Values(&'a [f32], Block),
-    /// One indicator channel per bin, from the given bin on.
-    Bins(&'a [u16], usize),
+dispatch! {
+    /// Locates the points of one band.
+    pub(super) fn locate['p, W: Word][W](
+        features: &[f32], embedding: &Embedding, packing: &'p Packing, weights: &mut [f32],
+    ) -> Builder<'p, W> = locate_band
 }
-
-/// Splats `source` into `table` (vertices x `W`), whose old contents do not matter.
-///
-/// With `touching` the vertices are filled in parallel; both ways add each vertex's terms in pixel order.
-pub(super) fn splat<const W: usize>(
-    corners: Corners,
-    touching: Option<&Touching>,
-    source: Source,
-    scaling: Scaling,
-    table: &mut [f32],
-) {
-    let Some(touching) = touching else {
-        table.fill(0.0);
-        return match source {
-            Source::Values(x, block) => scatter::<W>(corners, x, block, scaling, table),
-            Source::Bins(bins, first) => scatter_bins::<W>(corners, bins, first, scaling, table),
-        };
-    };
-    table.par_chunks_mut(ROWS_PER_TASK * W).enumerate().for_each(|(task, rows)| match source {
-        Source::Values(x, block) => gather::<W>(touching, task * ROWS_PER_TASK, x, block, scaling, rows),
-        Source::Bins(bins, first) => {
-            gather_bins::<W>(touching, task * ROWS_PER_TASK, bins, first, scaling, rows);
-        }
-    });
+dispatch! {
+    /// Adds the rows of one block, `width` wide and `stride` apart, to a band's piece of a table. `rows` may be longer
+    /// than the block.
+    pub(super) fn splat_block(
+        width: usize, runs: Runs, factors: Factors, rows: &[f32], stride: usize, table: &mut [f32],
+    ) = kernels::splat_block
 }
-
-/// Slices a block of channels of `table` into the rows of `out`.
-pub(super) fn slice_values<const W: usize>(
-    corners: Corners,
-    table: &[f32],
-    block: Block,
-    scaling: Scaling,
-    out: &mut [f32],
-) {
-    out.par_chunks_mut(ROWS_PER_TASK * block.channels).enumerate().for_each(|(task, rows)| {
-        slice::<W>(corners, task * ROWS_PER_TASK, table, block, scaling, rows);
-    });
+dispatch! {
+    /// Interpolates one block into rows, `width` wide and `stride` apart, or adds to them.
+    pub(super) fn slice_block(
+        width: usize, runs: Runs, factors: Factors, table: &[f32], rows: &mut [f32], stride: usize, add: bool,
+    ) = kernels::slice_block
 }
-
-/// Slices the bins of `range`, which start the rows of `table`, weighted by the bins' table, onto `out`.
-pub(super) fn slice_binned<const W: usize>(
-    corners: Corners,
-    table: &[f32],
-    binned: Binned,
-    range: Range<usize>,
-    scaling: Scaling,
-    out: &mut [f32],
-) {
-    out.par_chunks_mut(ROWS_PER_TASK).enumerate().for_each(|(task, piece)| {
-        slice_bins::<W>(corners, task * ROWS_PER_TASK, table, binned, range.clone(), scaling, piece);
-    });
+dispatch! {
+    /// Stores rows of `width`, or adds them, to a block of the channels of `out`.
+    pub(super) fn store(
+        rows: &[f32], width: usize, out: &mut [f32], channels: usize, block: Range<usize>, add: bool,
+    ) = kernels::store
+}
+dispatch! {
+    /// Adds 1 to the channel of each point's bin, for bins from `first` on.
+    pub(super) fn splat_bins[const W: usize][W](
+        runs: Runs, factors: Factors, bins: &[u16], first: usize, table: &mut [f32],
+    ) = kernels::splat_bins::<W>
+}
+dispatch! {
+    /// Replaces rows of bins by their products with the bins' table, given turned, in rows of W.
+    pub(super) fn weigh_bins[const W: usize][W](rows: &mut [f32], turned: &[f32]) = kernels::weigh_bins::<W>
+}
+dispatch! {
+    /// Adds the channel of each point's own bin to `out`.
+    pub(super) fn slice_own_bin[const W: usize][W](
+        runs: Runs, factors: Factors, table: &[f32], bins: &[u16], out: &mut [f32],
+    ) = kernels::slice_own_bin::<W>
+}
+dispatch! {
+    /// Adds bins of `range` to `out`, weighed by each point's own.
+    pub(super) fn slice_bins[const W: usize][W](
+        runs: Runs, factors: Factors, table: &[f32], binned: Binned, range: Range<usize>, out: &mut [f32],
+    ) = kernels::slice_bins::<W>
+}
+dispatch! {
+    /// `softmax(factor · rows - energies)`.
+    pub(crate) fn softmax_rows(
+        rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
+    ) -> f64 = lanes::softmax_lanes::<false>
+}
+dispatch! {
+    /// The same, with the rows' own part of the free energy.
+    pub(crate) fn softmax_rows_with_value(
+        rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
+    ) -> f64 = lanes::softmax_lanes::<true>
+}
+dispatch! {
+    /// The pairwise value of the Potts model.
+    pub(crate) fn potts_value(rows: &[f32], stride: usize, labels: usize, y: &[f32]) -> f64 = lanes::potts_value
+}
+dispatch! {
+    /// Copies rows without padding.
+    pub(crate) fn keep_rows(rows: &[f32], stride: usize, labels: usize, out: &mut [f32]) = lanes::keep_lanes
+}
+dispatch! {
+    /// The logistic function of every value.
+    pub(crate) fn logistic(values: &mut [f32]) = lanes::logistic
+}
+dispatch! {
+    fn blur_runs[const W: usize][W](rows: SharedRows, order: &[u32], starts: &[u32]) = blur_runs_body::<W>
+}
+dispatch! {
+    fn exchange_rows[const W: usize][W](
+        rows: SharedRows, copies: &Copies, owners: &[u32], starts: &[u32], what: Exchange,
+    ) = exchange_body::<W>
 }
 
 /// `table += other`.
@@ -136,50 +161,91 @@ struct SharedRows {
     rows: usize,
 }
 
-// SAFETY: tasks touch disjoint rows (see `blur`), so moving the pointer between threads is sound.
+// SAFETY: tasks touch disjoint rows (see the callers), so moving the pointer between threads is sound.
 unsafe impl Send for SharedRows {}
 // SAFETY: as above; there is no access through a shared reference that is not to the task's own rows.
 unsafe impl Sync for SharedRows {}
 
+impl SharedRows {
+    fn new<const W: usize>(table: &mut [f32]) -> Self {
+        Self { start: table.as_mut_ptr(), rows: table.len() / W }
+    }
+
+    /// A row of the table.
+    ///
+    /// # Safety
+    /// No other task reads or writes this row while the reference lives, nor does this one through another.
+    #[inline(always)]
+    unsafe fn row<'a, const W: usize>(self, row: u32) -> &'a mut [f32; W] {
+        assert!((row as usize) < self.rows, "lattice vertex out of range");
+        // SAFETY: the row lies inside the table by the check above, and the table is held mutably by whoever
+        // made `self` until all tasks are done; the caller keeps others away from this row.
+        unsafe { &mut *self.start.add(row as usize * W).cast::<[f32; W]>() }
+    }
+}
+
+/// What happens between a vertex and its copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exchange {
+    /// Copies are added to the vertex, in band order.
+    Gather,
+    /// Copies are set to the vertex.
+    Spread,
+}
+
+/// Brings vertices and their copies together.
+pub(super) fn exchange<const W: usize>(copies: &Copies, what: Exchange, table: &mut [f32]) {
+    let rows = SharedRows::new::<W>(table);
+    copies.owners.par_chunks(ROWS_PER_TASK).enumerate().for_each(|(task, owners)| {
+        let starts = &copies.starts[task * ROWS_PER_TASK..];
+        exchange_rows::<W>(rows, copies, owners, starts, what);
+    });
+}
+
+#[inline(always)]
+fn exchange_body<const W: usize>(
+    rows: SharedRows,
+    copies: &Copies,
+    owners: &[u32],
+    starts: &[u32],
+    what: Exchange,
+) {
+    for (k, &owner) in owners.iter().enumerate() {
+        for &copy in &copies.rows[starts[k] as usize..starts[k + 1] as usize] {
+            // SAFETY: an owner stands once in the list and a copy in one owner's group only, and no row is both: so
+            // both rows are this task's, and they are different rows.
+            let (owner, copy) = unsafe { (rows.row::<W>(owner), rows.row::<W>(copy)) };
+            match what {
+                Exchange::Gather => {
+                    for c in 0..W {
+                        owner[c] += copy[c];
+                    }
+                }
+                Exchange::Spread => *copy = *owner,
+            }
+        }
+    }
+}
+
 /// One blur pass along an axis, in place: every row becomes itself plus half of each neighbour.
 pub(super) fn blur<const W: usize>(chains: &Chains, table: &mut [f32]) {
-    let rows = SharedRows { start: table.as_mut_ptr(), rows: table.len() / W };
-    let tasks = chains.order.len().div_ceil(VERTICES_PER_TASK).max(1);
+    let rows = SharedRows::new::<W>(table);
+    let tasks = chains.order.len().div_ceil(ROWS_PER_TASK).max(1);
     let runs = chains.starts.len() - 1;
     (0..tasks).into_par_iter().for_each(|task| {
         // Cut the list of runs at the first run that starts at or after the task's share of the vertices.
-        let cut = |t: usize| chains.starts[..runs].partition_point(|&s| (s as usize) < t * VERTICES_PER_TASK);
+        let cut = |t: usize| chains.starts[..runs].partition_point(|&s| (s as usize) < t * ROWS_PER_TASK);
         let (first, last) = (cut(task), if task + 1 == tasks { runs } else { cut(task + 1) });
         let range = chains.starts[first] as usize..chains.starts[last] as usize;
         blur_runs::<W>(rows, &chains.order[range], &chains.starts[first..=last]);
     });
 }
 
-fn blur_runs<const W: usize>(rows: SharedRows, order: &[u32], starts: &[u32]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2")]
-        fn fast<const W: usize>(rows: SharedRows, order: &[u32], starts: &[u32]) {
-            blur_runs_body::<W>(rows, order, starts);
-        }
-        if has_avx2() {
-            // SAFETY: the CPU has AVX2, which is all that `fast` asks for.
-            return unsafe { fast::<W>(rows, order, starts) };
-        }
-    }
-    blur_runs_body::<W>(rows, order, starts);
-}
-
 #[inline(always)]
 fn blur_runs_body<const W: usize>(rows: SharedRows, order: &[u32], starts: &[u32]) {
-    let row = |vertex: u32| {
-        assert!((vertex as usize) < rows.rows, "lattice vertex out of range");
-        // SAFETY: the row lies inside the table by the check above. Every vertex stands in exactly one run
-        // and every run in exactly one task, so no other task reads or writes this row; the table outlives
-        // the tasks because `blur` holds it mutably until they are done. References made from the pointer
-        // never overlap: each is copied out of, or written to, before the next is made.
-        unsafe { &mut *rows.start.add(vertex as usize * W).cast::<[f32; W]>() }
-    };
+    // SAFETY: every vertex stands in exactly one run and every run in exactly one task, so no other task reads or
+    // writes this row. References never overlap: each is copied out of, or written to, before the next is made.
+    let row = |vertex: u32| unsafe { rows.row::<W>(vertex) };
     let base = starts[0];
     for run in starts.windows(2) {
         let run = &order[(run[0] - base) as usize..(run[1] - base) as usize];

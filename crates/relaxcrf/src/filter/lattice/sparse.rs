@@ -5,8 +5,18 @@
 //! that exist, so the result is that of the whole operator, not of a lattice with holes.
 
 use super::chains::MISSING;
-use super::{Blur, Lattice};
+use super::{Blur, Lattice, points_per_band};
 use crate::filter::Scaling;
+
+/// What single vertices need to know, by row of the vertex table.
+#[derive(Debug)]
+pub(super) struct Neighbours {
+    /// The row that owns each row: itself, or the vertex that it is a copy of.
+    owner: Vec<u32>,
+    /// Successor and predecessor along each axis, or [`MISSING`].
+    next: Vec<Vec<u32>>,
+    previous: Vec<Vec<u32>>,
+}
 
 /// Values on the vertices reached so far. All zero between uses.
 #[derive(Debug, Default)]
@@ -81,19 +91,24 @@ impl Lattice {
         reach: &mut Reach,
     ) {
         let m = self.dims + 1;
+        let neighbours = self.neighbours();
+        let per_band = points_per_band(self.points);
         let corners = |a: u32| {
-            let range = a as usize * m..(a as usize + 1) * m;
-            self.ids[range.clone()].iter().zip(&self.weights[range])
+            let a = a as usize;
+            let band = &self.bands[a / per_band];
+            let run = band.run_of(a % per_band);
+            let own = move |&id: &u32| neighbours.owner[band.rows.start + id as usize];
+            band.ids[run * m..(run + 1) * m].iter().map(own).zip(&self.weights[a * m..(a + 1) * m])
         };
-        reach.grow(self.vertices);
+        reach.grow(self.rows);
         for &b in sources {
-            for (&id, &w) in corners(b) {
+            for (id, &w) in corners(b) {
                 reach.add(id, w * scaling.input(b as usize));
             }
         }
         reach.turn();
         for axis in axes {
-            let (forward, backward) = (&self.axes[axis].next, &self.previous()[axis]);
+            let (forward, backward) = (&neighbours.next[axis], &neighbours.previous[axis]);
             for k in 0..reach.list.len() {
                 let v = reach.list[k];
                 let value = reach.now[v as usize];
@@ -107,7 +122,7 @@ impl Lattice {
             reach.turn();
         }
         for &a in targets {
-            let sum: f32 = corners(a).map(|(&id, &w)| w * reach.now[id as usize]).sum();
+            let sum: f32 = corners(a).map(|(id, &w)| w * reach.now[id as usize]).sum();
             out[a as usize] += scaling.out(a as usize) * sum;
         }
         for v in reach.list.drain(..) {
@@ -116,19 +131,26 @@ impl Lattice {
         }
     }
 
-    /// Every vertex's predecessor along every axis.
-    fn previous(&self) -> &[Vec<u32>] {
-        self.previous.get_or_init(|| {
-            let invert = |next: &[u32]| {
-                let mut previous = vec![MISSING; next.len()];
-                for (v, &n) in next.iter().enumerate() {
-                    if n != MISSING {
-                        previous[n as usize] = v as u32;
+    fn neighbours(&self) -> &Neighbours {
+        self.neighbours.get_or_init(|| {
+            let mut owner: Vec<u32> = (0..self.rows as u32).collect();
+            for (k, &own) in self.copies.owners.iter().enumerate() {
+                let copies = self.copies.starts[k] as usize..self.copies.starts[k + 1] as usize;
+                for &copy in &self.copies.rows[copies] {
+                    owner[copy as usize] = own;
+                }
+            }
+            let missing = || vec![vec![MISSING; self.rows]; self.axes.len()];
+            let (mut next, mut previous) = (missing(), missing());
+            for ((axis, next), previous) in self.axes.iter().zip(&mut next).zip(&mut previous) {
+                for run in axis.starts.windows(2) {
+                    for pair in axis.order[run[0] as usize..run[1] as usize].windows(2) {
+                        next[pair[0] as usize] = pair[1];
+                        previous[pair[1] as usize] = pair[0];
                     }
                 }
-                previous
-            };
-            self.axes.iter().map(|axis| invert(&axis.next)).collect()
+            }
+            Neighbours { owner, next, previous }
         })
     }
 }

@@ -4,8 +4,6 @@
 //! x_i = (d+1) q_i + k says everything; the last coordinate follows from the sum. Packed side by side, the
 //! neighbour along an axis is one addition away.
 
-use super::embed::Simplex;
-
 /// An unsigned word that holds a packed lattice point.
 pub(super) trait Word: Copy + Eq + Send + Sync {
     const ZERO: Self;
@@ -27,24 +25,31 @@ macro_rules! word {
         impl Word for $t {
             const ZERO: Self = 0;
             const BITS: u32 = <$t>::BITS;
+            #[inline(always)]
             fn bit(shift: u32) -> Self {
                 1 << shift
             }
+            #[inline(always)]
             fn of(value: u64) -> Self {
                 value.into()
             }
+            #[inline(always)]
             fn shl(self, by: u32) -> Self {
                 self << by
             }
+            #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
+            #[inline(always)]
             fn minus(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
+            #[inline(always)]
             fn low(self, bits: u32) -> usize {
                 (self & ((1 << bits) - 1)) as usize
             }
+            #[inline(always)]
             fn hash($self) -> u64 {
                 $hash
             }
@@ -81,29 +86,50 @@ impl Packing {
         Self { dims, origin, shift, remainder_bits, bits }
     }
 
-    /// The packed remainder-0 vertex of a simplex.
-    pub fn pack<W: Word>(&self, simplex: &Simplex) -> W {
-        (0..self.dims).fold(W::ZERO, |word, i| {
-            word.plus(W::of((simplex.base[i] - self.origin[i]) as u64).shl(self.shift[i]))
-        })
+    /// The packed remainder-0 vertex of a simplex, from its coordinates divided by d+1.
+    #[inline(always)]
+    pub fn pack<W: Word>(&self, base: impl Fn(usize) -> i64) -> W {
+        let mut word = W::ZERO;
+        for (i, (&origin, &shift)) in self.origin.iter().zip(&self.shift).enumerate() {
+            word = word.plus(W::of((base(i) - origin) as u64).shl(shift));
+        }
+        word
     }
 
     /// From vertex k of a simplex to vertex k+1, where coordinate `falling` drops.
+    #[inline(always)]
     pub fn next_vertex<W: Word>(&self, word: W, falling: usize) -> W {
         let up = word.plus(W::bit(0));
         if falling < self.dims { up.minus(W::bit(self.shift[falling])) } else { up }
     }
 
-    /// The neighbour one step forward along `axis`: that coordinate gains d, all others lose one.
-    pub fn forward<W: Word>(&self, word: W, axis: usize) -> W {
-        if word.low(self.remainder_bits) > 0 {
-            let down = word.minus(W::bit(0));
-            if axis < self.dims { down.plus(W::bit(self.shift[axis])) } else { down }
-        } else {
-            let lowered =
-                (0..self.dims).filter(|&i| i != axis).fold(word, |w, i| w.minus(W::bit(self.shift[i])));
-            lowered.plus(W::of(self.dims as u64))
-        }
+    /// Steps along `axis`: that coordinate gains d, all others lose one.
+    pub fn axis<W: Word>(&self, axis: usize) -> Axis<W> {
+        let within = match self.shift.get(axis) {
+            Some(&shift) => W::bit(shift).minus(W::bit(0)),
+            None => W::ZERO.minus(W::bit(0)),
+        };
+        let across = (0..self.dims)
+            .filter(|&i| i != axis)
+            .fold(W::of(self.dims as u64), |w, i| w.minus(W::bit(self.shift[i])));
+        Axis { remainder_bits: self.remainder_bits, within, across }
+    }
+}
+
+/// What to add to a packed point to get its neighbour along an axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Axis<W> {
+    remainder_bits: u32,
+    /// Where the remainder is not zero: it falls by one, and only the axis' own coordinate moves.
+    within: W,
+    /// Where it is: it becomes d, and all coordinates but the axis' own fall.
+    across: W,
+}
+
+impl<W: Word> Axis<W> {
+    #[inline(always)]
+    pub fn forward(&self, word: W) -> W {
+        word.plus(if word.low(self.remainder_bits) > 0 { self.within } else { self.across })
     }
 }
 
@@ -132,11 +158,17 @@ impl<W: Word> Table<W> {
         self.keys.len()
     }
 
+    /// All keys by number, and nothing else.
+    pub fn into_keys(self) -> Vec<W> {
+        self.keys
+    }
+
     /// All keys by number.
     pub fn keys(&self) -> &[W] {
         &self.keys
     }
 
+    #[inline(always)]
     fn find(&self, key: W) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = (key.hash() >> self.shift) as usize;
@@ -147,6 +179,7 @@ impl<W: Word> Table<W> {
     }
 
     /// The key's number, if it was inserted.
+    #[inline(always)]
     pub fn get(&self, key: W) -> Option<u32> {
         let number = self.slots[self.find(key)].1;
         (number != EMPTY).then_some(number)
@@ -203,12 +236,10 @@ mod tests {
     fn forward_steps_along_all_axes_return_to_the_start() {
         for dims in 1..7 {
             let packing = Packing::new(&vec![(-20, 20); dims + 1]);
-            let mut simplex = Simplex::new();
-            simplex.base[..dims].fill(3);
-            let start: u128 = packing.pack(&simplex);
+            let start: u128 = packing.pack(|_| 3);
             let mut word = start;
             for axis in 0..=dims {
-                word = packing.forward(word, axis);
+                word = packing.axis(axis).forward(word);
                 assert!(axis == dims || word != start);
             }
             assert_eq!(word, start, "the d+1 unit steps sum to zero");

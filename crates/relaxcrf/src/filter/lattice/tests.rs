@@ -212,3 +212,100 @@ fn between_sets_equals_the_whole_operator() {
         }
     }
 }
+
+/// Everything that is compiled twice, on one set of inputs: build, apply, bins, one step of a sweep.
+fn all_kernels(features: &[f32], dims: usize, channels: usize) -> Vec<u32> {
+    let n = features.len() / dims;
+    let lattice = Lattice::new(features, dims, Blur::Symmetric).unwrap();
+    let values = cloud(n, channels);
+    let weights: Vec<f32> = (0..n).map(|a| 1.0 + (a % 7) as f32 * 0.3).collect();
+    let scaling = Scaling { left: Some(&weights), right: Some(&weights), gain: 0.7, add: false };
+    let mut scratch = Scratch::new();
+    let mut out = vec![0.0; n * channels];
+    lattice.apply(Direction::Forward, &values, channels, scaling, &mut out, &mut scratch);
+    for count in [20, 50] {
+        let bins: Vec<u16> = (0..n).map(|a| ((a / 3) % count) as u16).collect();
+        let table: Vec<f32> = (0..count * count).map(|i| (i % 11) as f32 - 5.0).collect();
+        let mut binned = vec![0.0; n];
+        let b = crate::filter::Binned { bins: &bins, count, table: &table };
+        lattice.apply_binned(b, scaling, &mut binned, &mut scratch);
+        out.extend(binned);
+    }
+    let sweep = Sweep::new(vec![SweepTerm { lattice: &lattice, scaling }], channels).unwrap();
+    let mut tables = Tables::default();
+    sweep.start(&values, &mut tables);
+    let mut beliefs = vec![0.0; n * channels];
+    sweep.step::<f64>(&mut beliefs, &mut tables, |points, out| {
+        let rows = &mut points.rows[..points.count * points.stride];
+        if channels > 1 {
+            simd::softmax_rows(rows, points.stride, channels, 1.0, None);
+            simd::keep_rows(rows, points.stride, channels, out);
+        } else {
+            simd::logistic(rows);
+            out.copy_from_slice(rows);
+        }
+        0.0
+    });
+    out.extend(beliefs);
+    out.iter().map(|x| x.to_bits()).collect()
+}
+
+#[test]
+fn vector_code_gives_the_bits_of_scalar_code() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    for (dims, channels) in [(5, 21), (2, 21), (3, 5), (5, 1), (2, 2), (9, 7), (5, 45)] {
+        let features = cloud(3000, dims);
+        let run = |scalar: bool| {
+            pool.install(|| {
+                simd::SCALAR.with(|s| s.set(scalar));
+                let bits = all_kernels(&features, dims, channels);
+                simd::SCALAR.with(|s| s.set(false));
+                bits
+            })
+        };
+        assert!(run(false) == run(true), "{dims} dimensions, {channels} channels");
+    }
+}
+
+#[test]
+fn several_bands_equal_the_plain_sums() {
+    // More points than one band holds, so that vertices have copies.
+    let (n, dims, channels) = (40_000, 3, 3);
+    let features = cloud(n, dims);
+    let lattice = Lattice::new(&features, dims, Blur::Classic).unwrap();
+    assert!(lattice.bands.len() > 1 && lattice.rows() > lattice.vertices());
+    let values = cloud(n, channels);
+    let mut out = vec![0.0; n * channels];
+    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut out, &mut Scratch::new());
+    // A few sources at a time go through the other code, vertex by vertex.
+    let targets: Vec<u32> = (0..n as u32).step_by(97).collect();
+    let mut want = vec![0.0; n];
+    let mut reach = Reach::default();
+    for (b, row) in values.chunks_exact(channels).enumerate() {
+        let scaling = Scaling { gain: row[1], ..Scaling::NONE };
+        if b % 400 == 0 {
+            lattice.between(&[b as u32], &targets, scaling, &mut want, &mut reach);
+        }
+    }
+    let mut few = vec![0.0; n];
+    for b in (0..n).step_by(400) {
+        few[b] = values[b * channels + 1];
+    }
+    let mut got = vec![0.0; n];
+    lattice.apply(Direction::Forward, &few, 1, Scaling::NONE, &mut got, &mut Scratch::new());
+    for &a in &targets {
+        let (g, w) = (got[a as usize], want[a as usize]);
+        assert!((g - w).abs() < 1e-4 * (1.0 + w.abs()), "point {a}: {g} against {w}");
+    }
+    let sweep = Sweep::new(vec![SweepTerm { lattice: &lattice, scaling: Scaling::NONE }], channels).unwrap();
+    let mut tables = Tables::default();
+    sweep.start(&values, &mut tables);
+    let mut swept = vec![0.0; n * channels];
+    sweep.read::<f64>(&mut swept, &mut tables, |points, out| {
+        simd::keep_rows(points.rows, points.stride, channels, out);
+        0.0
+    });
+    for (s, o) in swept.iter().zip(&out) {
+        assert!((s - o).abs() < 1e-5 * (1.0 + o.abs()));
+    }
+}

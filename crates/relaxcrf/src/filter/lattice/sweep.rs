@@ -1,0 +1,272 @@
+//! A whole iteration in one pass over the points: slice, update, splat.
+//!
+//! Methods whose next beliefs at a point depend on nothing but that point's filtered beliefs need not store these: a
+//! sweep interpolates K y from the vertex tables of one iteration, hands a block of rows to the method, and splats what
+//! it gets back into the tables of the next. Only the tables and what the method itself keeps go through memory.
+
+use std::ops::AddAssign;
+
+use rayon::prelude::*;
+
+use super::apply::factors;
+use super::bands::{BLOCK, points_per_band};
+use super::kernels::{Runs, WIDEST, row_width};
+use super::simd::{slice_block, splat_block};
+use super::{Band, Lattice};
+use crate::filter::{Direction, Scaling};
+
+/// Most points that an update is given at once.
+pub const POINTS_PER_UPDATE: usize = BLOCK;
+
+/// One kernel: a lattice and the scalings round it (`add` plays no part).
+#[derive(Debug, Clone, Copy)]
+pub struct SweepTerm<'a> {
+    /// The operator.
+    pub lattice: &'a Lattice,
+    /// What it is scaled by.
+    pub scaling: Scaling<'a>,
+}
+
+/// Channels that share a table, from `lane` of a row on. Only the last part may be wider than it has channels.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    lane: usize,
+    width: usize,
+}
+
+/// The sum of some lattices, applied to `channels` values per point.
+#[derive(Debug, Clone)]
+pub struct Sweep<'a> {
+    terms: Vec<SweepTerm<'a>>,
+    points: usize,
+    channels: usize,
+    parts: Vec<Part>,
+    stride: usize,
+}
+
+/// The vertex tables of a sweep: now those of one iteration, next those of the following. Kept between runs.
+#[derive(Debug, Default)]
+pub struct Tables {
+    now: Vec<Vec<f32>>,
+    next: Vec<Vec<f32>>,
+    other: Vec<f32>,
+    /// Whether `now` still has to be blurred.
+    raw: bool,
+}
+
+/// What an update works on: some points with their messages.
+#[derive(Debug)]
+pub struct Points<'r> {
+    /// The first of them.
+    pub first: usize,
+    /// How many.
+    pub count: usize,
+    /// Their rows, `stride` apart: K y on entry, the beliefs to splat on return. Values beyond the channels do not
+    /// matter.
+    pub rows: &'r mut [f32],
+    /// From one row to the next.
+    pub stride: usize,
+}
+
+/// Bytes of one table up to which all channels stay together, whatever the number of vertices.
+const TABLE_BYTES: usize = 16 << 20;
+
+impl<'a> Sweep<'a> {
+    /// Terms on the same points; `None` without any.
+    pub fn new(terms: Vec<SweepTerm<'a>>, channels: usize) -> Option<Self> {
+        let points = terms.first()?.lattice.points;
+        debug_assert!(terms.iter().all(|t| t.lattice.points == points));
+        let rows = terms.iter().map(|t| t.lattice.rows).max().unwrap_or(1);
+        let widest = (TABLE_BYTES / (4 * rows) / 8 * 8).clamp(8, WIDEST);
+        let mut parts: Vec<Part> = Vec::new();
+        let (mut first, mut lane) = (0, 0);
+        while first < channels {
+            let len = widest.min(channels - first);
+            // Rows of beliefs come in whole groups of eight, but for a single channel.
+            let width = if channels == 1 { 1 } else { row_width(len).max(8) };
+            parts.push(Part { lane, width });
+            (first, lane) = (first + len, lane + width);
+        }
+        Some(Self { terms, points, channels, parts, stride: lane })
+    }
+
+    /// From one row of messages to the next: at least the number of channels.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Bytes that the tables take.
+    pub fn bytes(&self) -> usize {
+        let rows = self.terms.iter().map(|t| t.lattice.rows);
+        let widest = self.parts.iter().map(|p| p.width).max().unwrap_or(0);
+        4 * (2 * self.stride * rows.clone().sum::<usize>() + widest * rows.max().unwrap_or(0))
+    }
+
+    /// Puts `rows` (points x channels) into the tables.
+    pub fn start(&self, rows: &[f32], tables: &mut Tables) {
+        assert_eq!(rows.len(), self.points * self.channels, "one row is needed for each point");
+        self.fill(tables, |points| {
+            let from = rows[points.first * self.channels..].chunks_exact(self.channels);
+            for (to, from) in points.rows.chunks_exact_mut(points.stride).zip(from).take(points.count) {
+                to[..self.channels].copy_from_slice(from);
+            }
+        });
+    }
+
+    /// Puts beliefs into the tables that `make` writes into the rows of its points, whatever was there.
+    pub fn fill(&self, tables: &mut Tables, make: impl Fn(Points) + Sync) {
+        self.pass::<f64>(false, &mut [], tables, &|points, _| {
+            make(points);
+            0.0
+        });
+    }
+
+    /// One iteration: `update` turns K y into the next beliefs, which go into the tables. It is also given its
+    /// points' rows of `out`, points x any number, or nothing if `out` is empty. What it returns is added up
+    /// in an order that does not depend on the number of threads.
+    pub fn step<T: Default + Send + AddAssign>(
+        &self,
+        out: &mut [f32],
+        tables: &mut Tables,
+        update: impl Fn(Points, &mut [f32]) -> T + Sync,
+    ) -> T {
+        self.pass(true, out, tables, &update)
+    }
+
+    /// As [`Sweep::step`], but nothing is splatted: the tables stay as they are.
+    pub fn read<T: Default + Send + AddAssign>(
+        &self,
+        out: &mut [f32],
+        tables: &mut Tables,
+        visit: impl Fn(Points, &mut [f32]) -> T + Sync,
+    ) -> T {
+        self.blur(tables);
+        self.bands(out, Some(&tables.now), None, &visit)
+    }
+
+    /// A pass that leaves splatted tables in `tables.now`; those of before are read if `filtered`.
+    fn pass<T: Default + Send + AddAssign>(
+        &self,
+        filtered: bool,
+        out: &mut [f32],
+        tables: &mut Tables,
+        update: &(impl Fn(Points, &mut [f32]) -> T + Sync),
+    ) -> T {
+        tables.next.resize_with(self.terms.len() * self.parts.len(), Vec::new);
+        for ((term, part), table) in self.pieces().zip(&mut tables.next) {
+            table.resize(term.lattice.rows * part.width, 0.0);
+        }
+        if filtered {
+            self.blur(tables);
+        }
+        let sum = self.bands(out, filtered.then_some(&tables.now[..]), Some(&mut tables.next), update);
+        std::mem::swap(&mut tables.now, &mut tables.next);
+        tables.raw = true;
+        sum
+    }
+
+    /// Blurs what was splatted last, unless that was done. Put off until it is needed: the last splat of a run never
+    /// is.
+    fn blur(&self, tables: &mut Tables) {
+        if std::mem::take(&mut tables.raw) {
+            for ((term, part), table) in self.pieces().zip(&mut tables.now) {
+                let order = term.lattice.order(Direction::Forward);
+                term.lattice.blur(part.width, order, table, &mut tables.other);
+            }
+        }
+    }
+
+    /// Every term with every part, in the order of the tables.
+    fn pieces(&self) -> impl Iterator<Item = (&SweepTerm<'a>, &Part)> {
+        self.terms.iter().flat_map(|term| self.parts.iter().map(move |part| (term, part)))
+    }
+
+    /// Runs `update` on all points, band by band, from the tables `now` and into the tables `next`, if given.
+    fn bands<T: Default + Send + AddAssign>(
+        &self,
+        out: &mut [f32],
+        now: Option<&[Vec<f32>]>,
+        next: Option<&mut [Vec<f32>]>,
+        update: &(impl Fn(Points, &mut [f32]) -> T + Sync),
+    ) -> T {
+        let per_band = points_per_band(self.points);
+        let count = self.points.div_ceil(per_band);
+        let mut jobs: Vec<(Vec<&mut [f32]>, &mut [f32])> = Vec::with_capacity(count);
+        let mut rest = out;
+        let width = rest.len() / self.points;
+        for b in 0..count {
+            let size = width * per_band.min(self.points - b * per_band);
+            let (piece, others) = std::mem::take(&mut rest).split_at_mut(size);
+            rest = others;
+            jobs.push((Vec::new(), piece));
+        }
+        if let Some(next) = next {
+            for ((term, part), table) in self.pieces().zip(next) {
+                for ((_, piece), job) in term.lattice.split(part.width, table).into_iter().zip(&mut jobs) {
+                    job.0.push(piece);
+                }
+            }
+        }
+        let sums: Vec<T> = jobs
+            .into_par_iter()
+            .enumerate()
+            .map(|(b, (tables, out))| self.band(b, now, tables, out, width, update))
+            .collect();
+        let mut total = T::default();
+        sums.into_iter().for_each(|sum| total += sum);
+        total
+    }
+
+    fn band<T: Default + AddAssign>(
+        &self,
+        b: usize,
+        now: Option<&[Vec<f32>]>,
+        mut next: Vec<&mut [f32]>,
+        mut out: &mut [f32],
+        width: usize,
+        update: &impl Fn(Points, &mut [f32]) -> T,
+    ) -> T {
+        let mut total = T::default();
+        let mut rows = vec![0.0f32; BLOCK * self.stride];
+        next.iter_mut().for_each(|table| table.fill(0.0));
+        let points = self.terms[0].lattice.bands[b].points.clone();
+        for (k, first) in points.clone().step_by(BLOCK).enumerate() {
+            let count = BLOCK.min(points.end - first);
+            if let Some(now) = now {
+                for (t, term) in self.terms.iter().enumerate() {
+                    let (band, runs) = self.block(term, b, k);
+                    let scaling = &term.scaling;
+                    let left = factors(scaling.left, scaling.gain * term.lattice.factor(), first);
+                    for (p, part) in self.parts.iter().enumerate() {
+                        let range = band.rows.start * part.width..band.rows.end * part.width;
+                        let table = &now[t * self.parts.len() + p][range];
+                        slice_block(
+                            part.width,
+                            runs,
+                            left,
+                            table,
+                            &mut rows[part.lane..],
+                            self.stride,
+                            t > 0,
+                        );
+                    }
+                }
+            }
+            let (here, others) = std::mem::take(&mut out).split_at_mut(width * count);
+            out = others;
+            total += update(Points { first, count, rows: &mut rows, stride: self.stride }, here);
+            for (i, table) in next.iter_mut().enumerate() {
+                let (term, part) = (&self.terms[i / self.parts.len()], &self.parts[i % self.parts.len()]);
+                let (_, runs) = self.block(term, b, k);
+                let right = factors(term.scaling.right, 1.0, first);
+                splat_block(part.width, runs, right, &rows[part.lane..], self.stride, table);
+            }
+        }
+        total
+    }
+
+    fn block(&self, term: &SweepTerm<'a>, b: usize, block: usize) -> (&'a Band, Runs<'a>) {
+        let lattice = term.lattice;
+        (&lattice.bands[b], Runs::new(&lattice.bands[b], block, &lattice.weights, lattice.dims + 1))
+    }
+}
