@@ -1,5 +1,7 @@
 //! What can be typed: clap's declarations and nothing else.
 
+mod experiments;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +9,9 @@ use clap::{Args, Parser, Subcommand};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::Pipeline;
 
+pub use self::experiments::{
+    DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
+};
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
 /// Refine segmentations and disparity maps with a dense CRF.
@@ -31,6 +36,22 @@ pub enum Command {
     Energy(EnergyArgs),
     /// List the methods
     Methods(MethodsArgs),
+    /// List the parameter sets
+    Presets(PresetsArgs),
+    /// Measure label maps against the truth: accuracy, IoU, boundaries
+    Evaluate(EvaluateArgs),
+    /// Make the paper's tables on your own copy of the data
+    #[command(subcommand)]
+    Reproduce(ReproduceCommand),
+    /// Find the kernel parameters that label a data set best
+    Tune(TuneArgs),
+}
+
+/// The experiments of the paper.
+#[derive(Debug, Subcommand)]
+pub enum ReproduceCommand {
+    /// Who beats whom on energy, accuracy and IoU, over a directory of images
+    Segmentation(ReproduceSegmentationArgs),
 }
 
 /// `relaxcrf demo`.
@@ -71,6 +92,8 @@ pub struct SegmentArgs {
     #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
     pub save_probs: Option<PathBuf>,
     #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub run: RunArgs,
@@ -99,6 +122,8 @@ pub struct EnergyArgs {
     #[arg(long)]
     pub exact: bool,
     #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub common: CommonArgs,
@@ -109,7 +134,7 @@ const UNARY_HELP: &str = "\
 Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
 energies -log softmax(score). Energies of +inf forbid a label.
 
-Without kernels: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
+Without kernels and preset: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
 pair counts twice, once from each end, so weights are half of those in codes that count it once.";
 
 /// Where `segment` takes its unary energies from.
@@ -169,9 +194,10 @@ pub struct ModelArgs {
     /// Kernel on position and colour, colours from 0 to 255; either may be a list. Repeatable
     #[arg(long, value_name = "SXY:SRGB:W", allow_hyphen_values = true)]
     pub bilateral: Vec<BilateralSpec>,
-    /// none, symmetric, before or after. Published parameters were found with symmetric
-    #[arg(long, value_name = "N", default_value = "symmetric")]
-    pub normalization: Normalization,
+    /// none, symmetric, before or after. Published parameters were found with symmetric [default: the preset's,
+    /// or symmetric]
+    #[arg(long, value_name = "N")]
+    pub normalization: Option<Normalization>,
     /// auto, exact, lattice, lattice-classic (the common code's) or separable
     #[arg(long, value_name = "F", default_value = "auto")]
     pub filter: FilterKind,

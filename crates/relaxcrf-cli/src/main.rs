@@ -5,10 +5,13 @@
 
 mod args;
 mod commands;
+mod dataset;
 mod failure;
 mod inputs;
+mod journal;
 mod methods;
 mod outputs;
+mod parallel;
 mod progress;
 mod report;
 mod specs;

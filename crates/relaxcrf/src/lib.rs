@@ -46,6 +46,7 @@ mod image;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod labeling;
+pub mod metrics;
 pub mod model;
 pub mod numeric;
 pub mod rng;

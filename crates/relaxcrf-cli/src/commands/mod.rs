@@ -2,8 +2,12 @@
 
 mod demo;
 mod energy;
+mod evaluate;
 mod methods;
+mod presets;
+mod reproduce;
 mod segment;
+mod tune;
 
 use anyhow::{Context, Result};
 
@@ -16,6 +20,10 @@ pub fn run(command: Command) -> Result<()> {
         Command::Segment(args) => segment::run(&args),
         Command::Energy(args) => energy::run(&args),
         Command::Methods(args) => methods::run(&args),
+        Command::Presets(args) => presets::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Reproduce(which) => reproduce::run(&which),
+        Command::Tune(args) => tune::run(&args),
     }
 }
 
