@@ -1,6 +1,6 @@
 //! What can be typed: clap's declarations and nothing else.
 
-mod experiments;
+mod datasets;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::Pipeline;
 
-pub use self::experiments::{
+pub use self::datasets::{
     DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
 };
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};

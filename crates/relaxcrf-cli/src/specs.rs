@@ -2,7 +2,7 @@
 //!
 //! Each says what it got and what it wanted, because clap shows these texts as they are.
 
-mod experiments;
+mod datasets;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use relaxcrf::model::{Features, Kernel};
 
-pub use self::experiments::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;

@@ -155,7 +155,7 @@ pub const PRESETS: &[Preset] = &[
         summary: Cow::Borrowed("the paper's second table: PASCAL VOC 2010, tuned for mean field"),
         source: Cow::Borrowed(PAPER),
         gaussian: (1.0, 100.0),
-        bilateral: (50.0, 5.454_272, 74.877_4),
+        bilateral: (50.0, 5.454_272, 74.877_398),
         iterations: 10,
         normalization: Normalization::Symmetric,
     },

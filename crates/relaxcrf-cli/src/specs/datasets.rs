@@ -1,4 +1,4 @@
-//! Option values of the experiment commands.
+//! Option values of the commands that work on data sets.
 
 use std::fmt;
 use std::path::PathBuf;
