@@ -133,7 +133,6 @@ fn gaussian_process(_: usize, _: u64, _: &[(Point, f64)]) -> Result<Point> {
 /// Expected improvement under a Gaussian process fitted to all evaluations.
 #[cfg(feature = "tune")]
 fn gaussian_process(index: usize, seed: u64, done: &[(Point, f64)]) -> Result<Point> {
-    use anyhow::Context;
     use egobox_ego::{CorrelationSpec, EgorServiceBuilder, InfillStrategy, RegressionSpec};
     use ndarray::Array2;
 
@@ -148,7 +147,7 @@ fn gaussian_process(index: usize, seed: u64, done: &[(Point, f64)]) -> Result<Po
                 .seed(Rng::stream(seed, index as u64 + 1).next_u64())
         })
         .min_within(&limits)
-        .context("the Gaussian process cannot be set up")?;
+        .map_err(|e| anyhow::anyhow!("the Gaussian process cannot be set up: {e}"))?;
     let x = Array2::from_shape_fn((done.len(), COUNT), |(row, k)| done[row].0[k]);
     // In units of their spread: differences in accuracy are small, and the process has no other idea of scale.
     let mean = done.iter().map(|d| d.1).sum::<f64>() / done.len() as f64;
