@@ -20,7 +20,7 @@ from . import _core, errors
 from ._functions import filter, get_num_threads, set_num_threads, stereo_unary
 from ._kernels import Bilateral, Features, Gaussian
 from ._model import Model
-from ._refine import Preset, presets, refine
+from ._refine import Preset, presets, read_preset, refine
 from ._solve import Progress, Result, methods, solve
 
 __version__ = _core.version()
@@ -38,6 +38,7 @@ __all__ = [
     "get_num_threads",
     "methods",
     "presets",
+    "read_preset",
     "refine",
     "set_num_threads",
     "solve",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
@@ -42,10 +43,55 @@ def presets() -> dict:
     return {p["name"]: Preset(**p) for p in _core.presets()}
 
 
+_KEYS = {"gaussian": ("sigma", "weight"), "bilateral": ("sigma_xy", "sigma_rgb", "weight")}
+
+
+def read_preset(path: Any) -> Preset:
+    """Reads a preset file, such as the ``best.toml`` that ``relaxcrf tune`` writes.
+
+    Needs Python 3.11 or later, or the package tomli.
+    """
+    try:
+        import tomllib
+    except ImportError:
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise ArgumentError(
+                f"{path}: reading a preset file needs Python 3.11 or later, or `pip install tomli`"
+            ) from None
+    try:
+        with open(path, "rb") as file:
+            given = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
+    stem = os.path.splitext(os.path.basename(os.fspath(path)))[0]
+    texts = {"name": stem, "summary": "", "source": os.fspath(path), "normalization": "symmetric"}
+    unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
+    if unknown:
+        raise ArgumentError(f"{path}: has no use for {', '.join(unknown)}; is it a preset file?")
+    texts.update({key: given[key] for key in texts if key in given})
+    kernels = {}
+    for kernel, keys in _KEYS.items():
+        part = given.get(kernel)
+        if not isinstance(part, dict) or set(part) != set(keys):
+            raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
+        try:
+            kernels[kernel] = tuple(float(part[key]) for key in keys)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"{path}: [{kernel}] holds something that is no number: {part}") from None
+        if not all(np.isfinite(kernels[kernel])) or min(kernels[kernel][:-1]) <= 0 or kernels[kernel][-1] < 0:
+            raise ArgumentError(f"{path}: [{kernel}] is {part}; sigmas must be positive, weights 0 or more")
+    iterations = given.get("iterations", 10)
+    if not isinstance(iterations, int) or iterations < 0:
+        raise ArgumentError(f"{path}: iterations is {iterations!r}, but must be a whole number, 0 or more")
+    return Preset(iterations=iterations, **texts, **kernels)
+
+
 def refine(
     image: Any,
     probabilities: Any,
-    preset: Union[str, Preset, None] = None,
+    preset: Union[str, os.PathLike, Preset, None] = None,
     *,
     label_axis: int = 0,
     channel_axis: Optional[int] = -1,
@@ -62,8 +108,9 @@ def refine(
         Height x width x channels, or a volume; grey images may lack the channel axis.
     probabilities : array
         Labels x height x width.
-    preset : str or Preset, optional
-        Parameters: a name from `presets`, or a `Preset` of your own. By default the first one.
+    preset : str, path or Preset, optional
+        Parameters: a name from `presets`, a preset file (TOML, as ``relaxcrf tune`` writes it), or a `Preset` of your
+        own. By default the first one.
     label_axis, channel_axis : int
         Where labels and channels are.
     data_range : float
@@ -135,15 +182,17 @@ def positions(shape: tuple, sigma: Any) -> np.ndarray:
     return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
 
 
-def _preset(preset: Union[str, Preset, None]) -> Preset:
+def _preset(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
     if isinstance(preset, Preset):
         return preset
     known = presets()
     if preset is None:
         return next(iter(known.values()))
-    if preset not in known:
-        raise ArgumentError(f"preset is {preset!r}, but must be one of {', '.join(known)}, or a Preset")
-    return known[preset]
+    if isinstance(preset, str) and preset in known:
+        return known[preset]
+    if isinstance(preset, os.PathLike) or (isinstance(preset, str) and any(c in preset for c in "./\\")):
+        return read_preset(preset)
+    raise ArgumentError(f"preset is {preset!r}, but must be one of {', '.join(known)}, a file, or a Preset")
 
 
 def _check_binary_map(image: np.ndarray, probabilities: np.ndarray, channel_axis: Optional[int]) -> None:

@@ -1,5 +1,7 @@
 """One call from probabilities to labels."""
 
+import sys
+
 import numpy as np
 import pytest
 from conftest import make_scene
@@ -47,6 +49,39 @@ def test_grey_volumes_and_own_presets():
     volume = np.random.default_rng(0).integers(0, 255, (5, 6, 7), np.uint8)
     probabilities = np.random.default_rng(1).dirichlet([1, 1], size=volume.shape)
     assert relaxcrf.refine(volume, probabilities, "volume", label_axis=-1).shape == (5, 6, 7)
+
+
+def test_preset_files(tmp_path, scene):
+    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    image, p, _ = scene
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'source = "measured"\niterations = 10\n[gaussian]\nsigma = 1\nweight = 1.5\n'
+        "[bilateral]\nsigma_xy = 67\nsigma_rgb = 3\nweight = 2\n"
+    )
+    mine = relaxcrf.read_preset(path)
+    assert (mine.name, mine.source, mine.gaussian, mine.bilateral) == ("mine", "measured", (1, 1.5), (67, 3, 2))
+    want = relaxcrf.refine(image, p, "voc", output="probabilities")
+    for preset in (path, str(path), mine):
+        np.testing.assert_array_equal(relaxcrf.refine(image, p, preset, output="probabilities"), want)
+    whole = path.read_text()
+    for damaged, says in [
+        ("", "gaussian"),
+        (whole.replace("weight = 1.5", "wieght = 1.5"), "weight"),
+        (whole.replace("sigma_rgb = 3", "sigma_rgb = 0"), "positive"),
+        (whole.replace("= 67", '= "wide"'), "no number"),
+        (whole.replace("= 10", "= -1"), "iterations"),
+        ("colour = 1\n" + whole, "colour"),
+        ("[[", "cannot be read"),
+    ]:
+        path.write_text(damaged)
+        with pytest.raises(relaxcrf.errors.ArgumentError, match=says) as error:
+            relaxcrf.refine(image, p, path)
+        assert "mine.toml" in str(error.value)
+    with pytest.raises(relaxcrf.errors.ArgumentError, match="gone.toml"):
+        relaxcrf.refine(image, p, "gone.toml")
+    with pytest.raises(relaxcrf.errors.ArgumentError, match="voc"):
+        relaxcrf.refine(image, p, "vok")
 
 
 def mean_iou(counts):

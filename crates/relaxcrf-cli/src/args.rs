@@ -1,5 +1,6 @@
 //! What can be typed: clap's declarations and nothing else.
 
+mod datasets;
 mod experiments;
 
 use std::path::PathBuf;
@@ -9,6 +10,9 @@ use clap::{Args, Parser, Subcommand};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Pipeline, Settings};
 
+pub use self::datasets::{
+    DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
+};
 pub use self::experiments::*;
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
@@ -44,6 +48,12 @@ pub enum Command {
     Study(StudyCommand),
     /// List the methods
     Methods(MethodsArgs),
+    /// List the parameter sets
+    Presets(PresetsArgs),
+    /// Measure label maps against the truth: accuracy, IoU, boundaries
+    Evaluate(EvaluateArgs),
+    /// Find the kernel parameters that label a data set best
+    Tune(TuneArgs),
 }
 
 /// `relaxcrf demo`.
@@ -84,6 +94,8 @@ pub struct SegmentArgs {
     #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
     pub save_probs: Option<PathBuf>,
     #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub run: RunArgs,
@@ -112,6 +124,8 @@ pub struct EnergyArgs {
     #[arg(long)]
     pub exact: bool,
     #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub common: CommonArgs,
@@ -122,7 +136,7 @@ const UNARY_HELP: &str = "\
 Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
 energies -log softmax(score). Energies of +inf forbid a label.
 
-Without kernels: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
+Without kernels and preset: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
 pair counts twice, once from each end, so weights are half of those in codes that count it once.";
 
 /// Where `segment` takes its unary energies from.
@@ -182,9 +196,10 @@ pub struct ModelArgs {
     /// Kernel on position and colour, colours from 0 to 255; either may be a list. Repeatable
     #[arg(long, value_name = "SXY:SRGB:W", allow_hyphen_values = true)]
     pub bilateral: Vec<BilateralSpec>,
-    /// none, symmetric, before or after. Published parameters were found with symmetric
-    #[arg(long, value_name = "N", default_value = "symmetric")]
-    pub normalization: Normalization,
+    /// none, symmetric, before or after. Published parameters were found with symmetric [default: the preset's,
+    /// or symmetric]
+    #[arg(long, value_name = "N")]
+    pub normalization: Option<Normalization>,
     /// auto, exact, lattice, lattice-classic (the common code's) or separable
     #[arg(long, value_name = "F", default_value = "auto")]
     pub filter: FilterKind,

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::labeling::MAX_LABELS;
+use relaxcrf::model::presets::Preset;
 use relaxcrf::model::{Compatibility, Kernel, unary};
 use relaxcrf::{Image, Labeling, Model, ModelBuilder, io};
 
-use crate::args::{ModelArgs, UnaryArgs};
+use crate::args::{ModelArgs, PresetArgs, UnaryArgs};
 use crate::report::Messages;
-use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, extension};
+use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, PresetSpec, extension};
 
 /// Where unary energies come from.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +110,7 @@ pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, 
         .unary(rows)
         .compatibility(compatibility)
         .filter(args.filter)
-        .normalization(args.normalization);
+        .normalization(args.normalization.unwrap_or_default());
     for kernel in kernels {
         builder = builder.kernel(kernel);
     }
@@ -127,6 +128,58 @@ pub fn labeling(path: &Path, image_path: &Path, model: &Model) -> Result<Labelin
     let labeling = Labeling::new(map.labels);
     labeling.check(model.pixels(), model.labels()).with_context(|| path.display().to_string())?;
     Ok(labeling)
+}
+
+/// The model with what the preset says wherever no flag was given.
+pub fn with_preset(args: &ModelArgs, preset: Option<&Preset>) -> ModelArgs {
+    let mut args = args.clone();
+    if let Some(preset) = preset {
+        if args.gaussian.is_empty() {
+            args.gaussian = vec![GaussianSpec::new(preset.gaussian.0, preset.gaussian.1)];
+        }
+        if args.bilateral.is_empty() {
+            let (sigma_xy, sigma_rgb, weight) = preset.bilateral;
+            args.bilateral = vec![BilateralSpec::new(sigma_xy, sigma_rgb, weight)];
+        }
+        args.normalization = args.normalization.or(Some(preset.normalization));
+    }
+    args
+}
+
+/// The same model with half of all weights.
+pub fn halved(args: &ModelArgs) -> ModelArgs {
+    let (gaussian, bilateral) = kernels_or_usual(args);
+    ModelArgs {
+        gaussian: gaussian.iter().map(GaussianSpec::halved).collect(),
+        bilateral: bilateral.iter().map(BilateralSpec::halved).collect(),
+        ..args.clone()
+    }
+}
+
+/// The flags that make this model, all of them: what identifies stored results.
+pub fn describe(args: &ModelArgs) -> String {
+    let mut flags = vec![kernel_flags(args)];
+    flags.push(format!("--normalization {}", args.normalization.unwrap_or_default()));
+    flags.push(format!("--filter {}", args.filter));
+    if args.compat != CompatSpec::Potts {
+        flags.push(format!("--compat {}", args.compat));
+    }
+    if args.calibrate {
+        flags.push("--calibrate".into());
+    }
+    flags.join(" ")
+}
+
+/// The kernels as they are typed.
+pub fn kernel_flags(args: &ModelArgs) -> String {
+    let (gaussian, bilateral) = kernels_or_usual(args);
+    let gaussian = gaussian.iter().map(GaussianSpec::flag);
+    gaussian.chain(bilateral.iter().map(BilateralSpec::flag)).collect::<Vec<_>>().join(" ")
+}
+
+/// The preset asked for, if any.
+pub fn preset(args: &PresetArgs) -> Result<Option<Preset>> {
+    Ok(args.preset.as_ref().map(PresetSpec::resolve).transpose()?)
 }
 
 /// The kernels given, or the pair that most code in the wild uses.

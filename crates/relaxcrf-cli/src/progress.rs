@@ -60,3 +60,48 @@ impl Drop for Meter {
         self.bar.finish_and_clear();
     }
 }
+
+/// How many of a known number of results are there; shared by threads.
+pub struct Tally {
+    bar: ProgressBar,
+}
+
+impl Tally {
+    /// `done` of `total` are there already.
+    pub fn new(quiet: bool, total: usize, done: usize) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+        // The template is fixed; should it ever be wrong, the default style serves as well.
+        if let Ok(style) =
+            ProgressStyle::with_template("{elapsed:>4} {bar:24} {pos}/{len} {eta:>4} left  {msg}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_position(done as u64);
+        // What earlier runs did says nothing about how fast this one is.
+        bar.reset_eta();
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar }
+    }
+
+    /// Says what is going on now.
+    pub fn say(&self, now: &str) {
+        self.bar.set_message(now.to_string());
+    }
+
+    /// One more is there.
+    pub fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Messages that do not run into the line of progress.
+    pub fn messages(&self, quiet: bool) -> Messages {
+        Messages::new(quiet, self.bar.clone())
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

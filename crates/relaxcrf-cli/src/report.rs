@@ -5,8 +5,8 @@ pub mod picture;
 pub mod plot;
 pub mod sheet;
 
-use std::cell::RefCell;
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
@@ -25,7 +25,7 @@ const ERROR_SAMPLES: usize = 64;
 pub struct Messages {
     quiet: bool,
     /// What was said so far, for reports.
-    said: RefCell<Vec<String>>,
+    said: Mutex<Vec<String>>,
     /// The line of progress that has to step aside.
     bar: ProgressBar,
 }
@@ -33,12 +33,12 @@ pub struct Messages {
 impl Messages {
     /// Silent if `quiet`.
     pub fn new(quiet: bool, bar: ProgressBar) -> Self {
-        Self { quiet, said: RefCell::default(), bar }
+        Self { quiet, said: Mutex::default(), bar }
     }
 
     /// Something looks wrong but need not be.
     pub fn warn(&self, text: &str) {
-        self.said.borrow_mut().push(text.into());
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
         if !self.quiet {
             self.bar.suspend(|| complain(&format!("warning: {text}")));
         }
@@ -46,7 +46,7 @@ impl Messages {
 
     /// All warnings so far.
     pub fn said(&self) -> Vec<String> {
-        self.said.borrow().clone()
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

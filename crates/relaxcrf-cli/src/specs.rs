@@ -2,11 +2,15 @@
 //!
 //! Each says what it got and what it wanted, because clap shows these texts as they are.
 
+mod datasets;
+
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use relaxcrf::model::{Features, Kernel};
+
+pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;
@@ -32,6 +36,16 @@ impl GaussianSpec {
         Self { sigma: vec![sigma], weight }
     }
 
+    /// The way it is typed.
+    pub fn flag(&self) -> String {
+        format!("--gaussian {}:{}", list(&self.sigma), self.weight)
+    }
+
+    /// The same with half the weight.
+    pub fn halved(&self) -> Self {
+        Self { weight: 0.5 * self.weight, ..self.clone() }
+    }
+
     /// The kernel it stands for.
     pub fn kernel(&self) -> Kernel {
         Kernel { features: Features::Position { sigma: self.sigma.clone() }, weight: self.weight }
@@ -42,6 +56,16 @@ impl BilateralSpec {
     /// One standard deviation for both axes, one for all channels.
     pub fn new(sigma: f32, sigma_color: f32, weight: f32) -> Self {
         Self { sigma: vec![sigma], sigma_color: vec![sigma_color], weight }
+    }
+
+    /// The way it is typed.
+    pub fn flag(&self) -> String {
+        format!("--bilateral {}:{}:{}", list(&self.sigma), list(&self.sigma_color), self.weight)
+    }
+
+    /// The same with half the weight.
+    pub fn halved(&self) -> Self {
+        Self { weight: 0.5 * self.weight, ..self.clone() }
     }
 
     /// The kernel it stands for, on this image.
@@ -55,6 +79,10 @@ impl BilateralSpec {
     pub fn widest_color(&self) -> f32 {
         self.sigma_color.iter().copied().fold(0.0, f32::max)
     }
+}
+
+fn list(numbers: &[f32]) -> String {
+    numbers.iter().map(f32::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl FromStr for GaussianSpec {
@@ -123,6 +151,18 @@ pub enum CompatSpec {
     Weights(Vec<f32>),
     /// A square matrix in a `.npy` or `.npz` file.
     File(PathBuf),
+}
+
+impl std::fmt::Display for CompatSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Potts => f.write_str("potts"),
+            Self::Linear(None) => f.write_str("linear"),
+            Self::Linear(Some(t)) => write!(f, "linear:{t}"),
+            Self::Weights(weights) => write!(f, "w:{}", list(weights)),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for CompatSpec {

@@ -31,9 +31,9 @@ pub fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let all = PRESETS.iter();
     all.map(|p| {
         let parts = PyDict::new(py);
-        parts.set_item("name", p.name)?;
-        parts.set_item("summary", p.summary)?;
-        parts.set_item("source", p.source)?;
+        parts.set_item("name", p.name.as_ref())?;
+        parts.set_item("summary", p.summary.as_ref())?;
+        parts.set_item("source", p.source.as_ref())?;
         parts.set_item("gaussian", p.gaussian)?;
         parts.set_item("bilateral", p.bilateral)?;
         parts.set_item("iterations", p.iterations)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
 use super::{CommonArgs, LimitArgs, ModelArgs, RunArgs, UnaryArgs};
 use crate::disparity::{CostSpec, Truncation};
 use crate::methods::MethodList;
@@ -116,6 +117,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "F.csv", value_parser = specs::csv_output)]
     pub csv: Option<PathBuf>,
     #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
@@ -146,6 +149,8 @@ pub struct CompareSource {
 pub enum ReproduceCommand {
     /// Stereo pairs: final energies, energy against time, disparity maps
     Stereo(ReproduceStereoArgs),
+    /// Who beats whom on energy, accuracy and IoU, over a directory of images
+    Segmentation(ReproduceSegmentationArgs),
 }
 
 /// `relaxcrf reproduce stereo`.

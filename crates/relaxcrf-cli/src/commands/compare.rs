@@ -102,8 +102,9 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
         }
     }
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
     let (image, model) =
-        inputs::image_and_model(&args.image, source, &args.unary, &args.model, args.common.seed, messages)?;
+        inputs::image_and_model(&args.image, source, &args.unary, &model_args, args.common.seed, messages)?;
     let truth = match &args.truth.truth {
         Some(path) => {
             let map = io::read_labels(path)?;

@@ -19,7 +19,7 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     let messages = meter.messages(args.common.quiet);
     let source =
         Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels_as_unary.as_ref());
-    let mut model_args = args.model.clone();
+    let mut model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
     if args.exact {
         // The same model as `with_filter(Exact)` gives, without building a filter that is then dropped.
         model_args.filter = FilterKind::Exact;

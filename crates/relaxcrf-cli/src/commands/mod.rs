@@ -3,11 +3,14 @@
 mod compare;
 mod demo;
 mod energy;
+mod evaluate;
 mod methods;
+mod presets;
 mod reproduce;
 mod segment;
 mod stereo;
 mod study;
+mod tune;
 
 use anyhow::{Context, Result};
 
@@ -24,6 +27,9 @@ pub fn run(command: Command) -> Result<()> {
         Command::Reproduce(which) => reproduce::run(&which),
         Command::Study(which) => study::run(&which),
         Command::Methods(args) => methods::run(&args),
+        Command::Presets(args) => presets::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Tune(args) => tune::run(&args),
     }
 }
 

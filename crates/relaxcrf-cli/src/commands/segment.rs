@@ -26,10 +26,11 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
     }
     use_threads(&args.common)?;
+    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let model = inputs::model(&args.image, source, &args.unary, &args.model, args.common.seed, &messages)?;
+    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
     let settings = args.run.limits.settings(args.common.seed);
     meter.start(&args.run.method, &settings);
     let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;

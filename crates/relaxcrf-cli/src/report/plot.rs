@@ -40,6 +40,8 @@ pub struct Series {
     pub colour: Option<usize>,
     /// A mark on every point, or on the last only.
     pub all_marks: bool,
+    /// Whether lines join the points.
+    pub joined: bool,
 }
 
 /// A dashed horizontal line: a bound, a published value.
@@ -88,12 +90,17 @@ impl Plot {
 impl Series {
     /// Points joined by straight lines, a mark on each.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), points, colour: None, all_marks: true }
+        Self { name: name.into(), points, colour: None, all_marks: true, joined: true }
     }
 
     /// Points joined by straight lines, a mark at the end.
     pub fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { all_marks: false, ..Self::new(name, points) }
+    }
+
+    /// Marks that are not joined.
+    pub fn marks(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { joined: false, ..Self::new(name, points) }
     }
 
     /// With this colour and mark: the same method looks the same in several plots.

@@ -1,6 +1,7 @@
-//! `relaxcrf reproduce`: the paper's experiments.
+//! `relaxcrf reproduce`: the paper's experiments, one file each.
 
 mod pairs;
+mod segmentation;
 mod stereo;
 
 use anyhow::Result;
@@ -11,5 +12,6 @@ use crate::args::ReproduceCommand;
 pub fn run(which: &ReproduceCommand) -> Result<()> {
     match which {
         ReproduceCommand::Stereo(args) => stereo::run(args),
+        ReproduceCommand::Segmentation(args) => segmentation::run(args),
     }
 }

@@ -85,7 +85,7 @@ fn paper_model() -> (CostArgs, ModelArgs) {
     let model = ModelArgs {
         gaussian: vec![GaussianSpec::new(3.0, 40.0)],
         bilateral: vec![BilateralSpec::new(50.0, 10.0, 50.0)],
-        normalization: relaxcrf::model::Normalization::Symmetric,
+        normalization: Some(relaxcrf::model::Normalization::Symmetric),
         filter: relaxcrf::model::FilterKind::Lattice,
         compat: CompatSpec::Potts,
         calibrate: false,

@@ -114,7 +114,7 @@ fn curve(out: &mut String, plot: &Plot, series: &Series, k: usize, (x, y): (&Rul
     let number = series.colour.unwrap_or(k);
     let colour = COLOURS[number % COLOURS.len()];
     let mut path = format!("M{:.1} {:.1}", first.0, first.1);
-    for p in rest {
+    for p in rest.iter().filter(|_| series.joined) {
         let _ = write!(path, "L{:.1} {:.1}", p.0, p.1);
     }
     let _ = write!(

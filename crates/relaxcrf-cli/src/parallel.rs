@@ -1,0 +1,70 @@
+//! Many images at once, one thread each: far better than all threads on one image, because nothing waits.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+
+/// Calls `work` on every item, as many at a time as there are threads, and returns the results in order.
+/// After a failure, what has begun is finished and nothing new is begun.
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
+    let threads = rayon::current_num_threads();
+    let workers = threads.min(items.len()).max(1);
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
+    let store = |at: usize, result: Result<R>| {
+        if result.is_err() {
+            next.store(items.len(), Ordering::Relaxed);
+        }
+        results.lock().unwrap_or_else(|p| p.into_inner())[at] = Some(result);
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            // Fewer images than threads: the rest goes inside the images.
+            let share = threads / workers + usize::from(worker < threads % workers);
+            let (next, store, work) = (&next, &store, &work);
+            scope.spawn(move || {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { return };
+                    match &pool {
+                        Ok(pool) => store(at, pool.install(|| work(item))),
+                        Err(e) => store(at, Err(anyhow::anyhow!("{share} threads cannot be started: {e}"))),
+                    }
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(|p| p.into_inner());
+    // Failures first: items that were never begun are not what went wrong.
+    let mut done = Vec::with_capacity(items.len());
+    for result in results.into_iter().flatten() {
+        done.push(result?);
+    }
+    (done.len() == items.len()).then_some(done).context("some images were not processed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_and_failures_come_out() {
+        let items: Vec<usize> = (0..50).collect();
+        assert_eq!(map(&items, |&k| Ok(k * k)).unwrap(), items.iter().map(|k| k * k).collect::<Vec<_>>());
+        assert!(map(&[] as &[usize], |&k| Ok(k)).unwrap().is_empty());
+        let seen = AtomicUsize::new(0);
+        let e = map(&items, |&k| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            if k == 3 {
+                return Err(anyhow::anyhow!("three"));
+            }
+            // Long enough that the failure is seen before the others are through.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            Ok(k)
+        });
+        assert_eq!(e.unwrap_err().to_string(), "three");
+        assert!(seen.into_inner() < 50);
+    }
+}
