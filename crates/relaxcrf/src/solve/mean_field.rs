@@ -74,7 +74,8 @@ impl<'m> MeanField<'m> {
     /// Updates `y`, K of which is in the relay, into `next`, and returns the free energy of `y`.
     fn update(&mut self, context: &mut Context, y: &[f32], next: &mut [f32]) -> f64 {
         let (model, step) = (context.model(), self.step);
-        let sums = self.relay.step(context, next, |points, next| update_points(model, points, y, step, next));
+        let sums =
+            self.relay.step(context, y, next, |points, next| update_points(model, points, y, step, next));
         let free_energy = self.own + sums.pairwise;
         self.own = sums.own;
         free_energy
@@ -82,7 +83,7 @@ impl<'m> MeanField<'m> {
 
     /// Puts the current beliefs into the relay.
     fn start(&mut self, context: &mut Context, beliefs: &Beliefs) {
-        self.relay.start(context, beliefs.as_slice());
+        self.relay.start(beliefs.as_slice());
         self.own = own_part(context.model(), beliefs.as_slice());
     }
 }

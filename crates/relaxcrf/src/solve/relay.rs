@@ -44,23 +44,19 @@ impl<'m> Relay<'m> {
     }
 
     /// Puts beliefs in.
-    pub fn start(&mut self, context: &mut Context, y: &[f32]) {
+    pub fn start(&mut self, y: &[f32]) {
         match self {
-            Self::Swept { sweep, tables } => {
-                context.count_filter();
-                sweep.start(y, tables);
-            }
-            Self::Stored { filtered } => {
-                filtered.resize(y.len(), 0.0);
-                context.filter(y, filtered);
-            }
+            Self::Swept { sweep, tables } => sweep.start(y, tables),
+            Self::Stored { filtered } => filtered.resize(y.len(), 0.0),
         }
     }
 
-    /// One iteration: `update` is given K y of some pixels and their rows of `next`; it leaves the new beliefs in both.
+    /// One iteration from `y`, the beliefs put in last: `update` is given K y of some pixels and their rows of `next`; it
+    /// leaves the new beliefs in both. One filter call: that of the new beliefs comes with the next iteration.
     pub fn step(
         &mut self,
         context: &mut Context,
+        y: &[f32],
         next: &mut [f32],
         update: impl Fn(Points, &mut [f32]) -> Sums + Sync,
     ) -> Sums {
@@ -70,6 +66,7 @@ impl<'m> Relay<'m> {
                 sweep.step(next, tables, update)
             }
             Self::Stored { filtered } => {
+                context.filter(y, filtered);
                 let labels = context.model().labels();
                 let stride = labels.next_multiple_of(8);
                 let chunk = rows_per_chunk(labels).next_multiple_of(POINTS_PER_UPDATE);
@@ -96,7 +93,6 @@ impl<'m> Relay<'m> {
                         sums
                     })
                     .collect();
-                context.filter(next, filtered);
                 parts.into_iter().fold(Sums::default(), |mut total, part| {
                     total += part;
                     total
