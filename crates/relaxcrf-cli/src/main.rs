@@ -6,8 +6,8 @@
 mod args;
 mod commands;
 mod comparison;
-mod disparity;
 mod dataset;
+mod disparity;
 mod failure;
 mod inputs;
 mod journal;

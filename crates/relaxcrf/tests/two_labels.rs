@@ -134,8 +134,7 @@ fn photographs_are_solved_to_a_tenth_of_a_percent() {
             .filter(FilterKind::Lattice)
             .build()
             .unwrap();
-        let settings =
-            Settings { max_iterations: Some(100), until_gap: Some(0.001), ..Settings::default() };
+        let settings = Settings { max_iterations: Some(100), until_gap: Some(0.001), ..Settings::default() };
         let solution = run(&model, "exact", &settings);
         assert!(solution.gap().unwrap() <= 0.001, "{name}: {:?}", solution.gap());
         assert!(solution.counts.ordered <= 100);

@@ -26,8 +26,8 @@ pub struct Layers<'a> {
     pub cells: usize,
 }
 
-/// Most parts: with a knot at each end and one beyond, the widest row of a lattice's tables.
-pub const MAX_CELLS: usize = 30;
+/// Most parts: they have one knot more, and so many are the widest row of a lattice's tables.
+pub const MAX_CELLS: usize = 31;
 
 impl Layers<'_> {
     /// The part in which a value lies and how far along it, from 0 to 1.

@@ -38,10 +38,14 @@ pub fn plan(model: &Model, settings: &Settings) -> Plan {
         say("some labels attract when they differ, which dc-neg and the LP cannot take: dc-gen".into());
         "mf5/mf/qp+dc-gen".to_string()
     } else if !pairwise.is_symmetric() {
-        say("the operator is not symmetric, so there are no bounds: plain methods and the graduated schedule".into());
+        say(
+            "the operator is not symmetric, so there are no bounds: plain methods and the graduated schedule"
+                .into(),
+        );
         format!("{safe}/graduated")
     } else if costs.cuts().is_none() {
-        say("the label costs are not known as a sum of cuts, so there is no LP: the graduated schedule".into());
+        say("the label costs are not known as a sum of cuts, so there is no LP: the graduated schedule"
+            .into());
         format!("{safe}/graduated")
     } else if model.labels() == 2 {
         say("two labels: `exact` finds the optimum and proves it; the others follow only if it runs out of steps".into());

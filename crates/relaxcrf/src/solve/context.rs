@@ -34,7 +34,14 @@ pub struct Counts {
 impl<'m> Context<'m> {
     pub(super) fn new(model: &'m Model, settings: &'m Settings, started: Instant) -> Self {
         let deadline = settings.time_limit.and_then(|t| started.checked_add(t));
-        Self { model, settings, scratch: Scratch::new(), deadline, counts: Counts::default(), lowest: f64::INFINITY }
+        Self {
+            model,
+            settings,
+            scratch: Scratch::new(),
+            deadline,
+            counts: Counts::default(),
+            lowest: f64::INFINITY,
+        }
     }
 
     /// The problem.

@@ -23,8 +23,7 @@ impl Dense {
             let mut next = vec![0usize; n];
             for start in 0..n {
                 while level[start] == 1 && from_source[start] > nothing {
-                    let sent =
-                        self.send(start, from_source[start], &level, &mut next, &mut to_sink, nothing);
+                    let sent = self.send(start, from_source[start], &level, &mut next, &mut to_sink, nothing);
                     if sent <= nothing {
                         break;
                     }
@@ -72,8 +71,11 @@ impl Dense {
         let mut path = vec![start];
         while let Some(&a) = path.last() {
             if to_sink[a] > nothing {
-                let narrowest =
-                    path.windows(2).map(|p| self.weights[p[0] * n + p[1]]).fold(amount, f64::min).min(to_sink[a]);
+                let narrowest = path
+                    .windows(2)
+                    .map(|p| self.weights[p[0] * n + p[1]])
+                    .fold(amount, f64::min)
+                    .min(to_sink[a]);
                 for p in path.windows(2) {
                     self.weights[p[0] * n + p[1]] -= narrowest;
                     self.weights[p[1] * n + p[0]] += narrowest;
@@ -81,7 +83,8 @@ impl Dense {
                 to_sink[a] -= narrowest;
                 return narrowest;
             }
-            let onward = (next[a]..n).find(|&b| level[b] == level[a] + 1 && self.weights[a * n + b] > nothing);
+            let onward =
+                (next[a]..n).find(|&b| level[b] == level[a] + 1 && self.weights[a * n + b] > nothing);
             next[a] = onward.unwrap_or(n);
             match onward {
                 Some(b) => path.push(b),

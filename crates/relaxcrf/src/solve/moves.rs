@@ -13,7 +13,7 @@ use crate::labeling::Labeling;
 use crate::model::{CompatibilityKind, Model};
 
 /// Parts of the softened order, and steps, for one move.
-const CELLS: usize = 6;
+const CELLS: usize = 7;
 const STEPS: usize = 12;
 
 /// Shares of change from which on a pixel changes, tried in turn.
@@ -44,8 +44,11 @@ struct Move {
 impl Moves {
     pub fn new(model: &Model, kind: Kind) -> Result<Self> {
         let name = if kind == Kind::Expand { "expand" } else { "swap" };
-        let refuse =
-            |why: &str, instead: &str| Error::Method { method: name.into(), why: why.into(), instead: instead.into() };
+        let refuse = |why: &str, instead: &str| Error::Method {
+            method: name.into(),
+            why: why.into(),
+            instead: instead.into(),
+        };
         if !matches!(model.compatibility().kind(), CompatibilityKind::Potts) {
             return Err(refuse("it is for Potts costs", "`dc-neg`, or `tree-lp` for any costs"));
         }
@@ -65,7 +68,10 @@ impl Moves {
         let used: Vec<u16> = (0..model.labels() as u16).filter(|&l| used[usize::from(l)]).collect();
         match self.kind {
             Kind::Expand => used.iter().map(|&t| (t, t)).collect(),
-            Kind::Swap => used.iter().flat_map(|&t| used.iter().filter(move |&&s| s < t).map(move |&s| (s, t))).collect(),
+            Kind::Swap => used
+                .iter()
+                .flat_map(|&t| used.iter().filter(move |&&s| s < t).map(move |&s| (s, t)))
+                .collect(),
         }
     }
 
@@ -139,7 +145,13 @@ impl Moves {
     }
 
     /// The labelling after a move, if that lowers the energy.
-    fn make(&self, context: &mut Context, x: &Labeling, energy: f64, pair: (u16, u16)) -> Option<(Labeling, f64)> {
+    fn make(
+        &self,
+        context: &mut Context,
+        x: &Labeling,
+        energy: f64,
+        pair: (u16, u16),
+    ) -> Option<(Labeling, f64)> {
         let change = self.prepare(context, x, pair.0, pair.1);
         let wishes = self.wishes(context, x, &change);
         let stay = |a: usize| if self.kind == Kind::Swap { pair.0 } else { x.as_slice()[a] };

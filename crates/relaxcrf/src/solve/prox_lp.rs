@@ -54,7 +54,11 @@ impl ProxOptions {
 
 impl fmt::Display for ProxOptions {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if *self == Self::default() { Ok(()) } else { write!(f, ":lambda={},bins={}", self.lambda, self.bins) }
+        if *self == Self::default() {
+            Ok(())
+        } else {
+            write!(f, ":lambda={},bins={}", self.lambda, self.bins)
+        }
     }
 }
 

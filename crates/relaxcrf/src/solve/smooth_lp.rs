@@ -26,8 +26,8 @@ use crate::labeling::Labeling;
 use crate::model::Model;
 use crate::numeric;
 
-/// Parts to begin with. With 14 and with 30 all rows of a lattice's tables are full.
-const FIRST_CELLS: usize = 14;
+/// Parts to begin with. With 15 and with 31 all rows of a lattice's tables are full.
+const FIRST_CELLS: usize = 15;
 
 /// Parts are refined when the gap of the smoothed problem is at most this share of the whole gap, and the bound
 /// has risen by less than that share of it over a window of iterations.
@@ -43,7 +43,7 @@ const NEGLIGIBLE: f64 = 1e-3;
 
 /// Iterations from one labelling made by `dc-neg` to the next, and the most steps it takes.
 const POLISH_EVERY: usize = 20;
-const POLISH_STEPS: usize = 25;
+const POLISH_STEPS: usize = 12;
 
 /// Options of the method `smooth-lp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl<'m> SmoothLp<'m> {
         let stalled = self.at_level > WINDOW
             && self.bound - self.bounds[self.bounds.len() - 1 - WINDOW] <= STALLED * left;
         if self.cells < self.most_cells && stalled && left_here <= SETTLED * left {
-            self.cells = (2 * self.cells + 2).min(self.most_cells);
+            self.cells = (2 * self.cells + 1).min(self.most_cells);
             self.at_level = 0;
             (self.momentum, self.extrapolation) = (1.0, 0.0);
             // The old mean stays a certificate; the new z should soon outweigh it.

@@ -8,7 +8,7 @@ use super::bands::{BLOCK, Band, points_per_band};
 use super::kernels::{Factors, Runs, WIDEST, row_width, with_width};
 use super::simd::{self, Exchange};
 use super::{Blur, Lattice};
-use crate::filter::{Binned, Direction, Filter, Scaling, Scratch, between_by_indicator};
+use crate::filter::{Binned, Direction, Filter, Layers, Scaling, Scratch, between_by_indicator};
 
 /// Bytes of vertex rows that a block of channels may take before it is cut narrower: about what stays in a
 /// shared cache. Blocks are never narrower than [`NARROWEST`].
@@ -208,6 +208,11 @@ impl Filter for Lattice {
             let range = first..(first + step).min(binned.count);
             with_width!(range.len(), W => self.run_bins::<W>(binned, range, scaling, out, scratch));
         }
+    }
+
+    fn apply_layers(&self, layers: Layers, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
+        layers.check(self.points);
+        with_width!(layers.cells + 1, W => self.run_layers::<W>(layers, scaling, out, scratch));
     }
 
     fn apply_between(

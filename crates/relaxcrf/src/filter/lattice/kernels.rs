@@ -108,13 +108,13 @@ pub(super) fn store(
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Runs<'a> {
     /// Vertices per run: d+1.
-    m: usize,
+    pub(super) m: usize,
     /// Where each run ends.
-    ends: &'a [u8],
+    pub(super) ends: &'a [u8],
     /// Rows of the band, m for each run.
-    ids: &'a [u32],
+    pub(super) ids: &'a [u32],
     /// From the block's first point on, m for each point.
-    weights: &'a [f32],
+    pub(super) weights: &'a [f32],
 }
 
 impl<'a> Runs<'a> {
@@ -154,7 +154,7 @@ pub(crate) struct Factors<'a> {
 
 impl Factors<'_> {
     #[inline(always)]
-    fn of(&self, point: usize) -> f32 {
+    pub(super) fn of(&self, point: usize) -> f32 {
         self.each.map_or(self.gain, |f| self.gain * f[point])
     }
 }

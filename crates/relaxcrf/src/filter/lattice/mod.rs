@@ -14,6 +14,7 @@ mod binned;
 mod chains;
 mod embed;
 mod kernels;
+mod layered;
 pub(crate) mod simd;
 mod sparse;
 mod sweep;
