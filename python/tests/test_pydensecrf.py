@@ -84,7 +84,8 @@ def test_equals_the_formulas(normalization, compat):
         q = want.step(q)
         crf.stepInference(got, t1, t2)
         np.testing.assert_allclose(got, q, atol=2e-4)
-    np.testing.assert_array_equal(crf.inference(4), got)
+    # A whole run adds up its messages in another order than single steps: equal up to rounding.
+    np.testing.assert_allclose(crf.inference(4), got, atol=1e-5)
 
 
 def test_recorded_outputs_of_the_original(shared):

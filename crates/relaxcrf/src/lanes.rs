@@ -1,5 +1,7 @@
 //! Row operations on beliefs in lanes of eight: plain safe code that becomes vector instructions, and that
 //! `filter/lattice/simd.rs` compiles a second time for AVX2. No fused operations, so both give the same bits.
+// Loops over lanes index several arrays at once: that is what becomes vector code.
+#![allow(clippy::needless_range_loop)]
 
 /// Beliefs below this are set to zero by softmax: far below `f32` resolution of a row that sums to
 /// one, and it keeps denormal numbers, which are slow, out of the filters.

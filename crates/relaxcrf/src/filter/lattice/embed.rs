@@ -3,6 +3,8 @@
 //! A feature vector in R^d is lifted onto the plane of R^(d+1) whose coordinates sum to zero, scaled so
 //! that one blur of the lattice has unit variance. The lattice's points on that plane have integer
 //! coordinates that all leave the same remainder modulo d+1; every simplex has one vertex of each remainder.
+// Loops over lanes index several arrays at once: that is what becomes vector code.
+#![allow(clippy::needless_range_loop)]
 
 /// Largest feature dimension. The rank computation is quadratic in it, and keys must fit 128 bits.
 pub const MAX_DIMS: usize = 32;
