@@ -219,6 +219,9 @@ pub struct RunArgs {
     /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
     #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
     pub method: Pipeline,
+    /// Say what `auto` runs on this problem, and why
+    #[arg(long)]
+    pub explain: bool,
     #[command(flatten)]
     pub limits: LimitArgs,
 }

@@ -117,7 +117,8 @@ impl Problem {
         let (mut runs, mut skipped) = (Vec::new(), Vec::new());
         for (k, pipeline) in pipelines.iter().enumerate() {
             let goes_on = |from: &Pipeline, to: &Pipeline| {
-                from.stages().len() < to.stages().len() && to.stages().starts_with(from.stages())
+                let both = from.is_one_chain() && to.is_one_chain();
+                both && from.stages().len() < to.stages().len() && to.stages().starts_with(from.stages())
             };
             let before =
                 kept.iter().filter(|(p, _)| goes_on(p, pipeline)).max_by_key(|(p, _)| p.stages().len());
@@ -178,6 +179,10 @@ fn go_on(
     quiet: bool,
 ) -> relaxcrf::Result<Solution> {
     let mut meter = Meter::new(quiet, "preparing");
+    if !pipeline.is_one_chain() {
+        meter.start(pipeline, settings);
+        return solve(model, pipeline, None, settings, &mut |p| meter.show(p));
+    }
     let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
     let done = before.map_or(0, |(p, _)| p.stages().len());
     for (stage, method) in pipeline.stages().iter().enumerate().skip(done) {

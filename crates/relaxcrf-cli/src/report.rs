@@ -13,9 +13,11 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use indicatif::ProgressBar;
 use relaxcrf::energy::Energy;
 use relaxcrf::model::{CompatibilityKind, Features, Term};
-use relaxcrf::solve::{Pipeline, Progress, Solution, Status};
+use relaxcrf::solve::{Pipeline, Progress, Settings, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
+
+use crate::args::RunArgs;
 
 /// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
 const ERROR_SAMPLES: usize = 64;
@@ -47,6 +49,20 @@ impl Messages {
     /// All warnings so far.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Tells what `auto` will do, if that was asked for.
+pub fn explain(args: &RunArgs, model: &Model, settings: &Settings, messages: &Messages) {
+    if !args.explain {
+        return;
+    }
+    for reason in relaxcrf::solve::auto::plan(model, settings).reasons {
+        messages.bar.suspend(|| complain(&format!("auto: {reason}")));
+    }
+    let chosen = args.method.to_string();
+    if chosen != "auto" {
+        messages.bar.suspend(|| complain(&format!("what runs is {chosen}, as --method says")));
     }
 }
 

@@ -35,7 +35,7 @@ pub fn solve<'py>(
     threads: Option<usize>,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, Option<PyErr>)> {
-    let pipeline = pipeline_for(method, &model.get().inner).map_err(exception)?;
+    let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let settings = Settings {
         max_iterations: max_iter,
         tolerance: tol,
@@ -84,19 +84,6 @@ pub fn solve<'py>(
     result.set_item("trace", trace)?;
     result.set_item("method", pipeline.to_string())?;
     Ok((result, error))
-}
-
-/// The chain that a name stands for. `auto` is the core's choice where it has one, else the safe pair that
-/// the model's compatibility allows.
-fn pipeline_for(method: &str, model: &relaxcrf::Model) -> relaxcrf::Result<Pipeline> {
-    match method.parse() {
-        Err(_) if method == "auto" => {
-            let concave =
-                model.compatibility().is_conditionally_negative() && model.pairwise().is_symmetric();
-            if concave { "mf+dc-neg".parse() } else { "mf".parse() }
-        }
-        parsed => parsed,
-    }
 }
 
 fn duration(seconds: f64) -> PyResult<Duration> {

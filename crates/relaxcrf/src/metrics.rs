@@ -283,7 +283,8 @@ mod tests {
             (0..width * height).map(|i| u16::from(i % width > 6) + 2 * u16::from(i / width > 5)).collect();
         for radius in 0..5 {
             let band = boundary_band(&truth, width, radius);
-            for at in 0..width * height {
+            assert_eq!(band.len(), width * height);
+            for (at, &inside) in band.iter().enumerate() {
                 let (x, y) = (at % width, at / width);
                 // Within the radius of some pixel with another label across a shared side.
                 let near = (0..width * height).any(|o| {
@@ -294,7 +295,7 @@ mod tests {
                         || (oy > 0 && truth[o - width] != truth[o]);
                     edge && x.abs_diff(ox).max(y.abs_diff(oy)) < radius
                 });
-                assert_eq!(band[at], near, "radius {radius} at {x},{y}");
+                assert_eq!(inside, near, "radius {radius} at {x},{y}");
             }
         }
         assert!(boundary_band(&[], 0, 3).is_empty());

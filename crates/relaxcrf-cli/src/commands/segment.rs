@@ -32,6 +32,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let messages = meter.messages(args.common.quiet);
     let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
     let settings = args.run.limits.settings(args.common.seed);
+    report::explain(&args.run, &model, &settings, &messages);
     meter.start(&args.run.method, &settings);
     let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
     drop(meter);

@@ -40,6 +40,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         ));
     }
     let settings = args.run.limits.settings(seed);
+    report::explain(&args.run, &pair.model, &settings, &messages);
     meter.start(&args.run.method, &settings);
     let solution = solve(&pair.model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
     let labels = solution.labeling.as_slice();

@@ -33,8 +33,8 @@ impl Layers<'_> {
     /// The part in which a value lies and how far along it, from 0 to 1.
     #[inline(always)]
     pub fn place(&self, value: f32) -> (usize, f32) {
-        // NaN becomes 0.
-        let u = value.max(0.0).min(1.0) * self.cells as f32;
+        let unit = if value > 0.0 { value.min(1.0) } else { 0.0 };
+        let u = unit * self.cells as f32;
         let part = (u as usize).min(self.cells - 1);
         (part, u - part as f32)
     }
@@ -79,5 +79,96 @@ pub(super) fn by_ramps<F: Filter + ?Sized>(
         let above = row.get(k + 1).copied().unwrap_or(0.0);
         let sum = scaling.out(a) * (row[k] + (1.0 - t) * below + t * above);
         *o = if scaling.add { *o + sum } else { sum };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Blur, Exact, Lattice};
+    use crate::rng::Rng;
+
+    const POINTS: usize = 300;
+
+    fn features(rng: &mut Rng, dims: usize) -> Vec<f32> {
+        (0..POINTS * dims).map(|_| 4.0 * rng.next_f64() as f32).collect()
+    }
+
+    /// Mostly zeros and ones, as beliefs are, and some beyond.
+    fn values(rng: &mut Rng) -> Vec<f32> {
+        let kinds = |k: usize, u: f32| [0.0, 1.0, u, u * u, 1.4 * u - 0.2][k % 5];
+        (0..POINTS).map(|k| kinds(k, rng.next_f64() as f32)).collect()
+    }
+
+    #[test]
+    fn lattices_read_back_what_ramps_would() {
+        let mut rng = Rng::new(17);
+        for dims in [2, 5] {
+            let features = features(&mut rng, dims);
+            let factors: Vec<f32> = (0..POINTS).map(|_| 0.5 + rng.next_f64() as f32).collect();
+            for blur in [Blur::Classic, Blur::Symmetric] {
+                let lattice = Lattice::new(&features, dims, blur).unwrap();
+                for cells in [1, 2, 3, 7, 15, 23, 31] {
+                    let values = values(&mut rng);
+                    let layers = Layers { values: &values, cells };
+                    let scaling =
+                        Scaling { left: Some(&factors), right: Some(&factors), gain: 0.7, add: true };
+                    let (mut got, mut want) = (vec![1.0; POINTS], vec![1.0; POINTS]);
+                    lattice.apply_layers(layers, scaling, &mut got, &mut Scratch::new());
+                    by_ramps(&lattice, layers, scaling, &mut want, &mut Scratch::new());
+                    for (g, w) in got.iter().zip(&want) {
+                        assert!((g - w).abs() <= 1e-4 * (1.0 + w.abs()), "{cells} cells: {g} instead of {w}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_of_pairs_are_antisymmetric_and_at_most_one() {
+        let mut rng = Rng::new(3);
+        let filter = Exact::new(features(&mut rng, 2), 2).unwrap();
+        let (mut ones, mut sums) = (vec![0.0; POINTS], vec![0.0; POINTS]);
+        filter.apply(
+            Direction::Forward,
+            &vec![1.0; POINTS],
+            1,
+            Scaling::NONE,
+            &mut ones,
+            &mut Scratch::new(),
+        );
+        for cells in [1, 4, 15] {
+            let values = values(&mut rng);
+            let layers = Layers { values: &values, cells };
+            filter.apply_layers(layers, Scaling::NONE, &mut sums, &mut Scratch::new());
+            // The bilinear form, pair by pair.
+            let tents = |v: f32| {
+                let (part, place) = layers.place(v);
+                [(part, 1.0 - place), (part + 1, place)]
+            };
+            let weight = |u: f32, v: f32| {
+                let mut total = 0.0;
+                for (h, x) in tents(u) {
+                    for (other, y) in tents(v) {
+                        total += x * y * (h as f32 - other as f32).clamp(-1.0, 1.0);
+                    }
+                }
+                total
+            };
+            let mut total = 0.0;
+            for a in 0..POINTS {
+                let want: f32 = (0..POINTS)
+                    .map(|b| {
+                        let f = weight(values[a], values[b]);
+                        assert!(f.abs() <= 1.0 + 1e-6 && (f + weight(values[b], values[a])).abs() < 1e-6);
+                        f * filter.pair(a as u32, b as u32).unwrap()
+                    })
+                    .sum();
+                let got = layers.share_of_row_sum(values[a]) * ones[a] - sums[a];
+                assert!((got - want).abs() < 1e-3 * (1.0 + ones[a]), "{got} instead of {want}");
+                total += got;
+            }
+            assert!(total.abs() < 1e-2 * ones.iter().sum::<f32>().sqrt(), "{total}");
+        }
     }
 }

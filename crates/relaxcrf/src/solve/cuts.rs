@@ -20,7 +20,7 @@ use crate::numeric::rows_per_chunk;
 const SNAP: f32 = 1e-6;
 
 /// How the order of two sums counts.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Order {
     /// By its sign.
     Sharp(OrderedMode),
@@ -268,14 +268,21 @@ mod tests {
             let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
             let pairwise = |y: &Beliefs| energy::lp(&model, y, OrderedMode::Exact).unwrap().pairwise;
             let tiny = 1e-5 * model.scale();
-            for mode in [OrderedMode::Exact, OrderedMode::Binned { bins: 4 }] {
+            let exact = Order::Sharp(OrderedMode::Exact);
+            let orders = [
+                exact,
+                Order::Sharp(OrderedMode::Binned { bins: 4 }),
+                Order::Softened { cells: 1 },
+                Order::Softened { cells: 15 },
+            ];
+            for order in orders {
                 for allowance in [0.0, 0.05 * model.scale()] {
                     let y = beliefs(costs.labels(), &mut rng);
                     let mut z = vec![0.0; y.as_slice().len()];
-                    terms.subgradient(&mut context, y.as_slice(), Order::Sharp(mode), allowance, &mut z);
+                    terms.subgradient(&mut context, y.as_slice(), order, allowance, &mut z);
                     let here = numeric::dot(&z, y.as_slice());
                     assert!(here <= pairwise(&y) + tiny);
-                    if mode == OrderedMode::Exact {
+                    if order == exact {
                         assert!(here >= pairwise(&y) - allowance - tiny, "{here} {}", pairwise(&y));
                     }
                     for _ in 0..20 {

@@ -361,6 +361,11 @@ impl Pipeline {
         self.anew[stage]
     }
 
+    /// Whether every stage goes on from the one before.
+    pub fn is_one_chain(&self) -> bool {
+        self.anew.iter().skip(1).all(|anew| !anew)
+    }
+
     /// The stages in order.
     pub fn stages(&self) -> &[Method] {
         &self.stages

@@ -98,7 +98,7 @@ fn slice<const W: usize>(
     let mut start = 0;
     for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
         let end = usize::from(end);
-        for p in start..end {
+        for (p, out) in out.iter_mut().enumerate().take(end).skip(start) {
             let (part, place) = layers.place(layers.values[first + p]);
             let (mut low, mut high) = (0.0, 0.0);
             for (&id, &w) in ids.iter().zip(&runs.weights[p * m..p * m + m]) {
@@ -107,7 +107,7 @@ fn slice<const W: usize>(
                 high += w * sums[1];
             }
             let sum = factors.of(p) * ((1.0 - place) * low + place * high);
-            out[p] = if add { out[p] + sum } else { sum };
+            *out = if add { *out + sum } else { sum };
         }
         start = end;
     }
