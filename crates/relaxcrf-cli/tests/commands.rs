@@ -72,7 +72,8 @@ fn segment_improves_on_the_probabilities() {
 fn every_method_runs_and_agrees_with_the_energy_command() {
     let place = Place::new();
     let model = "--gaussian 2:1 --bilateral 20:13:2";
-    for m in METHODS {
+    // `exact` is for two labels; the scene has four.
+    for m in METHODS.iter().filter(|m| m.name != "exact") {
         let line = format!("segment image.png --probs probs.npy {model} -m {} -o out.png --json", m.name);
         let report = place.run(&(line + " --max-iter 20")).fine().json();
         let line = format!("energy image.png --probs probs.npy {model} --labels out.png --json");
