@@ -24,6 +24,10 @@ def model(scene):
 def test_every_method_runs_and_never_loses_to_its_start(model):
     start = model.energy(model.unary.argmin(0))
     for name in relaxcrf.methods():
+        if name == "exact":  # for two labels
+            with pytest.raises(relaxcrf.errors.MethodError, match="two labels"):
+                relaxcrf.solve(model, name)
+            continue
         result = relaxcrf.solve(model, name, max_iter=5)
         assert result.energy <= start, name
         assert result.energy == pytest.approx(model.energy(result.labels), rel=1e-6), name
@@ -39,6 +43,16 @@ def test_auto_is_the_default(model):
     assert result.energy <= relaxcrf.solve(model, "mf").energy
     repulsive = relaxcrf.Model(model.unary, [relaxcrf.Gaussian(2, 0.1)], -(1 - np.eye(3)))
     assert relaxcrf.solve(repulsive).status
+
+
+def test_exact_proves_two_label_optima():
+    rng = np.random.default_rng(3)
+    image = rng.integers(0, 255, (18, 22, 3), dtype=np.uint8)
+    two = relaxcrf.Model(rng.random((2, 18, 22)), [relaxcrf.Gaussian(2, 0.3), relaxcrf.Bilateral(image, 20, 40, 0.3)])
+    best = relaxcrf.solve(two, "exact")
+    assert best.gap == 0
+    for name in relaxcrf.methods():
+        assert relaxcrf.solve(two, name).energy >= best.energy - 1e-5 * abs(best.energy), name
 
 
 def test_probabilities_are_a_view(model):

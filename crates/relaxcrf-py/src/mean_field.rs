@@ -117,7 +117,9 @@ impl Problem {
 
     /// The beliefs after `iterations` updates of the start, or fewer if told to stop.
     pub fn infer(&self, iterations: usize, stop: &AtomicBool, space: &mut Workspace) -> Vec<f32> {
+        // With one label there is nothing to sweep for.
         if iterations > 0
+            && self.labels > 1
             && let Some(terms) = self.sweep_terms()
         {
             return if self.labels == 2 {
