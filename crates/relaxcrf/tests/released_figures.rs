@@ -89,3 +89,16 @@ fn a_stereo_pair() {
     assert!(chain < qp && chain < dc_neg, "the paper's ordering: {chain} against {qp} and {dc_neg}");
     assert!(chain <= released("dc-neg").unwrap() && qp <= released("lrqp").unwrap());
 }
+
+#[test]
+fn the_sample_is_certified_to_a_twentieth_of_a_percent() {
+    let Some(folder) = shared("reference/msrc_sample") else { return };
+    let model = msrc_sample(&folder, "msrc_dcneg", FilterKind::Lattice, Normalization::Symmetric);
+    let settings = Settings { until_gap: Some(0.0005), ..Settings::default() };
+    let solution = run(&model, "graduated:steps=30+smooth-lp", &settings);
+    assert!(solution.gap().unwrap() <= 0.0005, "{:?}", solution.gap());
+    assert!(solution.energy.total() <= 159_054.5, "{}", solution.energy.total());
+    // What an independent trial certified, and the best labelling known.
+    let bound = solution.lower_bound.unwrap().value;
+    assert!((158_970.0..159_053.0).contains(&bound), "{bound}");
+}

@@ -23,12 +23,37 @@ pub fn oracle() -> Model {
 
 /// Solves without an observer.
 pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
-    solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    let solution =
+        solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap();
+    check_bounds(model, &solution, method);
+    solution
+}
+
+/// What holds for every run of every method: bounds are below energies and never fall, energies never rise.
+fn check_bounds(model: &Model, solution: &Solution, method: &str) {
+    let slack = 1e-9 * model.scale();
+    if let Some(bound) = &solution.lower_bound {
+        let energy = solution.energy.total();
+        assert!(bound.value <= energy + slack, "{method}: bound {} above the energy {energy}", bound.value);
+        assert!(!bound.source.is_empty());
+    }
+    for pair in solution.trace.windows(2) {
+        let fell = pair[0].lower_bound.is_some_and(|b| pair[1].lower_bound.is_none_or(|next| next < b));
+        assert!(
+            !fell,
+            "{method}: the bound fell from {:?} to {:?}",
+            pair[0].lower_bound, pair[1].lower_bound
+        );
+        assert!(pair[1].energy <= pair[0].energy, "{method}: the best energy rose");
+    }
 }
 
 /// Solves with default settings, or says why it cannot.
 pub fn try_run(model: &Model, method: &str) -> relaxcrf::Result<Solution> {
-    solve(model, &method.parse()?, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))
+    let solution =
+        solve(model, &method.parse()?, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))?;
+    check_bounds(model, &solution, method);
+    Ok(solution)
 }
 
 /// The best labelling of a tiny problem, by trying all of them.
