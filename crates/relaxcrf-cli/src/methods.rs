@@ -82,8 +82,8 @@ mod tests {
     fn lists_of_methods() {
         assert_eq!(names("mf, qp+dc-neg,mf"), ["mf", "qp+dc-neg"]);
         assert_eq!(
-            names("graduated:from=1,turn=0.9,to=0.02,steps=30,mf"),
-            ["graduated:from=1,turn=0.9,to=0.02,steps=30", "mf"]
+            names("graduated:from=1,turn=0.9,to=0.1,steps=30,mf,graduated:turn=0.9"),
+            ["graduated:to=0.1,steps=30", "mf", "graduated"]
         );
         assert_eq!(names("lp:dc,paper-step,qp"), ["lp:dc,paper-step", "qp"]);
         for bad in ["", ",", "mf,nonsense", "nonsense", "lp:dc,nonsense"] {

@@ -36,10 +36,10 @@ fn no_worse_than_promised_on_any_branch() {
     for (branch, model) in problems() {
         let settings = Settings::default();
         let plan = auto::plan(&model, &settings);
-        let text = plan.pipeline.to_string();
+        let text = plan.reasons.last().unwrap().clone();
         assert!(text.contains(branch), "{text} lacks {branch}");
         assert!(
-            plan.reasons.len() >= 3 && plan.reasons.last().unwrap().contains(&text),
+            plan.reasons.len() >= 3 && plan.runs.iter().all(|run| text.contains(&run.to_string())),
             "{:?}",
             plan.reasons
         );
@@ -69,4 +69,63 @@ fn chains_after_a_slash_begin_anew() {
     assert!(both.energy.total() <= run(&model, "mf", &settings).energy.total());
     assert_eq!("mf / qp+dc-neg".parse::<relaxcrf::solve::Pipeline>().unwrap().to_string(), "mf/qp+dc-neg");
     assert!(try_run(&model, "mf+auto").unwrap_err().to_string().contains("auto"));
+}
+
+/// A picture with eight labels of which three matter.
+fn three_of_eight() -> Model {
+    let (width, height, labels) = (24, 18, 8);
+    let mut unary = Vec::new();
+    let mut image = Vec::new();
+    for a in 0..width * height {
+        let (x, y) = (a % width, a / width);
+        let right = [1, 4, 6][usize::from(x > 10) + usize::from(x > 10 && y > 8)];
+        let noise = |k: usize| ((a * 37 + k * 59) % 101) as f32 / 101.0;
+        unary.extend((0..labels).map(|i| if i == right { noise(i) } else { 0.6 + noise(i) }));
+        image.extend([0, 1, 2].map(|c| 40.0 * right as f32 + noise(c)));
+    }
+    ModelBuilder::image(width, height, labels)
+        .unary(unary)
+        .gaussian(1.5, 0.4)
+        .bilateral(image, 8.0, 10.0, 0.6)
+        .filter(FilterKind::Lattice)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn going_on_with_the_labels_in_use_gives_answers_to_the_whole_problem() {
+    let model = three_of_eight();
+    let fixed = run(&model, "graduated", &Settings::default()).energy.total();
+    let limit = Some(std::time::Duration::from_secs(20));
+    for settings in [Settings::default(), Settings { time_limit: limit, ..Settings::default() }] {
+        let found = run(&model, "auto", &settings);
+        let slack = 1e-6 * model.scale();
+        assert!(found.energy.total() <= fixed + slack, "{:?}, graduated {fixed}", found.energy);
+        // Labels, beliefs and energy are those of the whole problem.
+        let again = energy::of_labeling(&model, &found.labeling).unwrap();
+        assert!((again.total() - found.energy.total()).abs() <= slack);
+        assert_eq!(found.beliefs.labels(), model.labels());
+        assert!(found.lower_bound.is_some());
+        // One trace of all runs.
+        assert_eq!(found.trace.len(), found.iterations);
+        for pair in found.trace.windows(2) {
+            assert!(pair[0].stage <= pair[1].stage && pair[0].seconds <= pair[1].seconds);
+            assert!(pair[0].counts.filter <= pair[1].counts.filter);
+        }
+    }
+}
+
+#[test]
+fn a_time_limit_decides_what_comes_first() {
+    let model = random_model(60, 4, 2, 0.1, FilterKind::Exact);
+    let within = |seconds: f64| {
+        let time_limit = Some(std::time::Duration::from_secs_f64(seconds));
+        auto::plan(&model, &Settings { time_limit, ..Settings::default() }).runs[0].pipeline.to_string()
+    };
+    assert_eq!(within(1e-6), "graduated:steps=10");
+    assert_eq!(within(3600.0), "graduated");
+    // However little time there is, there is an answer, no worse than a constant one.
+    let settings = Settings { time_limit: Some(std::time::Duration::ZERO), ..Settings::default() };
+    let constant = energy::of_constants(&model).into_iter().fold(f64::INFINITY, f64::min);
+    assert!(run(&model, "auto", &settings).energy.total() <= constant + 1e-9 * model.scale());
 }

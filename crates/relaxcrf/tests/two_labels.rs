@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::{exhaustive, random_model, run, shared, try_run};
+use common::{exhaustive, random_costs, random_model, run, shared, try_run};
 use petgraph::algo::maximum_flow::dinics;
 use petgraph::graph::DiGraph;
-use relaxcrf::model::{FilterKind, Normalization};
+use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Status};
 use relaxcrf::{Model, ModelBuilder};
 
@@ -182,4 +182,32 @@ fn moves_never_raise_the_energy_and_often_reach_the_optimum() {
         }
     }
     assert!(2 * reached >= tried, "{reached} of {tried}");
+}
+
+#[test]
+fn swaps_take_any_costs() {
+    let (mut reached, mut better) = (0, 0);
+    for seed in 0..12 {
+        let costs = match seed % 3 {
+            0 => Compatibility::linear(4, None).unwrap(),
+            1 => Compatibility::linear(4, Some(2.0)).unwrap(),
+            // Two labels that attract, and costs of a label with itself.
+            _ => Compatibility::matrix(3, vec![0.3, -0.2, 1.0, -0.2, 0.0, 2.0, 1.0, 2.0, 0.1]).unwrap(),
+        };
+        let model = random_costs(8, costs, 80 + seed, [0.05, 0.15, 0.4][seed as usize / 4]);
+        let (_, optimum) = exhaustive(&model);
+        let start = run(&model, "unary", &Settings::default()).energy.total();
+        let solution = run(&model, "unary+swap", &Settings::default());
+        let found = solution.final_energy.total();
+        assert!(
+            found <= start + 1e-6 && found >= optimum - 1e-5 * model.scale(),
+            "{found}, {optimum} to {start}"
+        );
+        better += usize::from(found < start - 1e-3);
+        reached += usize::from(found <= optimum + 1e-4 * model.scale());
+    }
+    assert!(better >= 6 && reached >= 4, "better {better}, optimal {reached} of 12");
+    let linear = random_costs(8, Compatibility::linear(3, None).unwrap(), 1, 0.1);
+    let error = try_run(&linear, "expand").unwrap_err().to_string();
+    assert!(error.contains("Potts") && error.contains("swap"), "{error}");
 }

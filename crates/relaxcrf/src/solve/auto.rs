@@ -1,64 +1,295 @@
 //! The method `auto`: which methods to run on a model, and why.
 //!
-//! What is promised: no worse than `mf5`, `mf`, `qp+dc-neg` or the best constant labelling. So those are run, each
-//! from the start, unless something before them has proved its labelling optimal; and with them what is
-//! most likely to do better.
+//! Without a time limit it is no worse than `mf5`, `mf`, `qp+dc-neg` or the best constant labelling: those are run, unless
+//! something before them has proved its labelling optimal, and with them what is most likely to do better. With a time
+//! limit what has the best chance in that time comes first.
+//!
+//! Of many labels an answer often holds a few. Going on with those alone is as much faster as they are fewer, and can
+//! lose nothing, since the best labelling of all runs is returned.
 
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use super::context::Counts;
+use super::graduated::Schedule;
 use super::method::{Method, Pipeline};
-use super::settings::Settings;
+use super::settings::{Settings, Status};
+use super::{PROVED, Progress, Solution};
+use crate::beliefs::Beliefs;
+use crate::error::Result;
+use crate::filter::{Direction, Scratch};
+use crate::labeling::Labeling;
 use crate::model::Model;
 use crate::numeric;
 
 /// What `auto` will run, and the reasons, one sentence each.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The methods.
-    pub pipeline: Pipeline,
+    /// One after the other, while there is time.
+    pub runs: Vec<Run>,
     /// Why these.
     pub reasons: Vec<String>,
 }
 
-/// Decides from the model and the settings.
+/// A part of a plan.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The methods.
+    pub pipeline: Pipeline,
+    /// Where they begin and what they work on.
+    pub scope: Scope,
+}
+
+/// Where a run begins and what it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All labels, from the start.
+    Whole,
+    /// The labels of the best labelling so far, from the start.
+    Used,
+    /// All labels, from the beliefs that the run before ended with.
+    Onward,
+}
+
+impl std::fmt::Display for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self.scope {
+            Scope::Whole => write!(f, "{}", self.pipeline),
+            Scope::Used => write!(f, "{} on the labels of the best answer", self.pipeline),
+            Scope::Onward => write!(f, "{} from there", self.pipeline),
+        }
+    }
+}
+
+/// A schedule so short that it takes little longer than `mf`, and still beats it nearly always.
+const SHORT: &str = "graduated:steps=10";
+/// What must not win.
+const SAFE: &str = "mf5/mf/qp+dc-neg";
+/// An iteration of `graduated` takes about this many filter calls.
+const CALLS_PER_STEP: f64 = 1.4;
+
+/// Decides from the model and the settings. With a time limit, one filter call is made to see how long it takes.
 pub fn plan(model: &Model, settings: &Settings) -> Plan {
+    use Scope::{Onward, Used, Whole};
     let mut reasons = Vec::new();
     let mut say = |text: String| reasons.push(text);
     let pairwise = model.pairwise();
     let coupling = numeric::quantile(pairwise.row_sums(), 0.5).unwrap_or(0.0);
     let costs = model.compatibility();
-    let safe = "mf5/mf/qp+dc-neg";
     say(format!(
         "{} pixels, {} labels, median row sum of the kernels {coupling:.3}",
         model.pixels(),
         model.labels()
     ));
-    let text = if coupling <= 0.0 || model.labels() == 1 {
+    let certified = pairwise.is_symmetric() && costs.cuts().is_some();
+    let last = if !certified {
+        None
+    } else if model.labels() == 2 {
+        Some(("exact", Whole))
+    } else {
+        Some(("smooth-lp+dc-neg", Onward))
+    };
+    let parts: Vec<(&str, Scope)> = if coupling <= 0.0 || model.labels() == 1 {
         say("nothing couples the pixels: the lowest unary energies are the optimum".into());
-        "unary".to_string()
+        vec![("unary", Whole)]
     } else if !costs.is_conditionally_negative() {
         say("some labels attract when they differ, which dc-neg and the LP cannot take: dc-gen".into());
-        "mf5/mf/qp+dc-gen".to_string()
-    } else if !pairwise.is_symmetric() {
-        say(
-            "the operator is not symmetric, so there are no bounds: plain methods and the graduated schedule"
-                .into(),
-        );
-        format!("{safe}/graduated")
-    } else if costs.cuts().is_none() {
-        say("the label costs are not known as a sum of cuts, so there is no LP: the graduated schedule"
-            .into());
-        format!("{safe}/graduated")
-    } else if model.labels() == 2 {
-        say("two labels: `exact` finds the optimum and proves it; the others follow only if it runs out of steps".into());
-        format!("exact/{safe}")
-    } else if settings.time_limit.is_some() {
-        say("a time limit: the quick methods first, then the graduated schedule, then the LP for as long as there is time".into());
-        "mf5/mf/graduated/qp+dc-neg/smooth-lp+dc-neg".to_string()
+        vec![("mf5/mf/qp+dc-gen", Whole)]
     } else {
-        say("more than two labels: the LP gives a bound and usually the lowest energy, after the methods it must not lose to".into());
-        format!("{safe}/graduated/smooth-lp+dc-neg")
+        match last {
+            None => say("no bound is known for such an operator or such label costs: no LP".into()),
+            Some(("exact", _)) => say("two labels: `exact` finds the optimum and proves it".into()),
+            Some(_) => say("the LP gives a bound and usually the lowest energy".into()),
+        }
+        match settings.time_limit {
+            Some(limit) => {
+                let updates = affordable(model, limit);
+                say(format!("the time limit is enough for about {updates:.0} updates"));
+                let quick = if updates >= Schedule::default().steps as f64 && !few_labels(model) {
+                    say("which is enough for the graduated schedule".into());
+                    vec![("graduated", Whole)]
+                } else {
+                    say("so a short schedule first, then a longer one on the labels that it leaves".into());
+                    vec![(SHORT, Whole), ("graduated", Used)]
+                };
+                // What must not win comes last: the others have hardly ever been worse.
+                quick.into_iter().chain(last).chain([(SAFE, Whole)]).collect()
+            }
+            None if last == Some(("exact", Whole)) => vec![("exact", Whole), (SAFE, Whole)],
+            None => {
+                say("before that the methods that must not win, and the graduated schedule".into());
+                [(SAFE, Whole), (SHORT, Whole), ("graduated", Used)].into_iter().chain(last).collect()
+            }
+        }
     };
-    say(format!("so: {text}"));
-    // The names above are the crate's own; a test runs every branch.
-    let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MeanField));
-    Plan { pipeline, reasons }
+    let runs: Vec<Run> = parts
+        .into_iter()
+        .map(|(text, scope)| {
+            // The names are the crate's own; a test runs every branch.
+            let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MeanField));
+            Run { pipeline, scope }
+        })
+        .collect();
+    say(format!("so: {}", runs.iter().map(Run::to_string).collect::<Vec<_>>().join(", then ")));
+    Plan { runs, reasons }
+}
+
+/// How many updates of the beliefs fit into the time, from one filter call with a few channels.
+fn affordable(model: &Model, limit: Duration) -> f64 {
+    let channels = model.labels().min(8);
+    let values = vec![1.0; model.pixels() * channels];
+    let mut out = vec![0.0; values.len()];
+    let before = Instant::now();
+    model.pairwise().apply(Direction::Forward, &values, channels, &mut out, &mut Scratch::new());
+    let call = before.elapsed().as_secs_f64() * model.labels() as f64 / channels as f64;
+    limit.as_secs_f64() / (CALLS_PER_STEP * call).max(1e-9)
+}
+
+/// Whether at most half of the labels are the unaries' choice anywhere that matters.
+fn few_labels(model: &Model) -> bool {
+    let least = model.pixels() / 1000;
+    let counts = model.unary_argmin().histogram(model.labels());
+    2 * counts.into_iter().filter(|&n| n > least).count() <= model.labels()
+}
+
+/// Plans, and runs what was planned.
+pub(super) fn run(
+    model: &Model,
+    init: Option<Beliefs>,
+    settings: &Settings,
+    observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Solution> {
+    let started = Instant::now();
+    let mut sum: Option<Solution> = None;
+    for part in plan(model, settings).runs {
+        let left = settings.time_limit.map(|t| t.saturating_sub(started.elapsed()));
+        if let Some(sum) = sum.as_mut().filter(|_| left.is_some_and(|t| t.is_zero())) {
+            sum.status = Status::TimeLimit;
+            break;
+        }
+        let known = sum.as_ref().map(|s| &s.labeling);
+        // A start that the user chose has all labels.
+        let used = known.filter(|_| part.scope == Scope::Used && init.is_none()).map(|l| used(l, model));
+        if used.as_ref().is_some_and(|keep| keep.len() == 1) {
+            continue;
+        }
+        let focus = used.filter(|keep| keep.len() < model.labels()).and_then(|keep| {
+            // Fails where a pixel may have none of these labels.
+            let smaller = model.restrict(&keep).ok()?;
+            Some((smaller, keep))
+        });
+        let mut settings = Settings { time_limit: left, ..settings.clone() };
+        let earlier = Earlier::of(sum.as_ref(), started);
+        let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));
+        let mut solution = match focus {
+            Some((smaller, keep)) => {
+                // A bound of the smaller problem is none of the whole one.
+                settings.until_gap = None;
+                let mut part = super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch)?;
+                part.labeling = widened(&part.labeling, &keep);
+                part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
+                part.lower_bound = None;
+                part
+            }
+            None => {
+                let start = match (part.scope, &sum) {
+                    (Scope::Onward, Some(sum)) => Some(sum.beliefs.clone()),
+                    _ => init.clone(),
+                };
+                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)?
+            }
+        };
+        earlier.add(&mut solution, sum.take(), started);
+        let done = matches!(solution.status, Status::Stopped | Status::GapReached | Status::TimeLimit)
+            || solution.gap().is_some_and(|g| g <= PROVED);
+        sum = Some(solution);
+        if done {
+            break;
+        }
+    }
+    match sum {
+        Some(solution) => Ok(solution),
+        None => super::run(model, &Pipeline::from(Method::MeanField), init, None, settings, observer),
+    }
+}
+
+/// What was known and spent before a run.
+struct Earlier {
+    stages: usize,
+    iterations: usize,
+    counts: Counts,
+    seconds: f64,
+    energy: f64,
+    lower_bound: Option<f64>,
+}
+
+impl Earlier {
+    fn of(sum: Option<&Solution>, started: Instant) -> Self {
+        Self {
+            stages: sum.and_then(|s| s.trace.last()).map_or(0, |p| p.stage + 1),
+            iterations: sum.map_or(0, |s| s.iterations),
+            counts: sum.map_or(Counts::default(), |s| s.counts),
+            seconds: started.elapsed().as_secs_f64(),
+            energy: sum.map_or(f64::INFINITY, |s| s.energy.total()),
+            lower_bound: sum.and_then(|s| s.lower_bound.as_ref()).map(|b| b.value),
+        }
+    }
+
+    /// The state after an iteration, as seen from the beginning of all runs.
+    fn added_to(&self, progress: &Progress) -> Progress {
+        Progress {
+            stage: self.stages + progress.stage,
+            seconds: self.seconds + progress.seconds,
+            counts: self.counts + progress.counts,
+            energy: self.energy.min(progress.energy),
+            // The larger; None is less than every number.
+            lower_bound: if progress.lower_bound > self.lower_bound {
+                progress.lower_bound
+            } else {
+                self.lower_bound
+            },
+            ..progress.clone()
+        }
+    }
+
+    /// Makes a run's solution that of all runs.
+    fn add(&self, solution: &mut Solution, before: Option<Solution>, started: Instant) {
+        let mut trace: Vec<Progress> = solution.trace.iter().map(|p| self.added_to(p)).collect();
+        solution.iterations += self.iterations;
+        solution.counts = self.counts + solution.counts;
+        solution.seconds = started.elapsed().as_secs_f64();
+        if let Some(before) = before {
+            if before.energy.total() <= solution.energy.total() {
+                (solution.labeling, solution.energy) = (before.labeling, before.energy);
+            }
+            let now = solution.lower_bound.as_ref().map(|b| b.value);
+            if before.lower_bound.as_ref().map(|b| b.value) >= now {
+                solution.lower_bound = before.lower_bound;
+            }
+            trace.splice(0..0, before.trace);
+        }
+        solution.trace = trace;
+    }
+}
+
+/// The labels that occur.
+fn used(labeling: &Labeling, model: &Model) -> Vec<usize> {
+    let counts = labeling.histogram(model.labels());
+    (0..counts.len()).filter(|&i| counts[i] > 0).collect()
+}
+
+/// A labelling of the problem with the labels `keep` as one of the whole problem.
+fn widened(labeling: &Labeling, keep: &[usize]) -> Labeling {
+    Labeling::new(labeling.as_slice().iter().map(|&l| keep[usize::from(l)] as u16).collect())
+}
+
+/// Beliefs in the labels `keep` as beliefs in all labels.
+fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
+    let mut values = vec![0.0; beliefs.pixels() * labels];
+    for (wide, narrow) in values.chunks_exact_mut(labels).zip(beliefs.as_slice().chunks_exact(keep.len())) {
+        for (&i, &y) in keep.iter().zip(narrow) {
+            wide[i] = y;
+        }
+    }
+    Beliefs::new(values, labels)
 }

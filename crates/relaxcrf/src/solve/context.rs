@@ -1,6 +1,6 @@
 //! What a solver works with: the model, one set of buffers, and honest counters.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::settings::Settings;
 use crate::energy::{self, Energy};
@@ -29,6 +29,18 @@ pub struct Counts {
     pub ordered: usize,
     /// Labellings evaluated; each costs about as much as a filter call.
     pub evaluations: usize,
+}
+
+impl std::ops::Add for Counts {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self {
+            filter: self.filter + more.filter,
+            ordered: self.ordered + more.ordered,
+            evaluations: self.evaluations + more.evaluations,
+        }
+    }
 }
 
 impl<'m> Context<'m> {
@@ -62,6 +74,11 @@ impl<'m> Context<'m> {
     /// Whether the time is up. Solvers with inner loops ask between inner steps.
     pub fn out_of_time(&self) -> bool {
         self.deadline.is_some_and(|d| Instant::now() >= d)
+    }
+
+    /// The time left, if it is limited.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|d| d.saturating_duration_since(Instant::now()))
     }
 
     /// Counts a filter call that was made elsewhere.

@@ -4,7 +4,11 @@
 //! moved on by momentum, while c falls from the typical row sum, where the problem is convex, to a small share
 //! of it; `dc-neg` finishes. What matters happens near the convex end: where labels compete there, they
 //! settle by consensus of the neighbourhood instead of by the noise of single pixels. So the schedule spends
-//! most of its steps there and walks the rest of the way fast.
+//! most of its steps there and walks the rest of the way fast. Under a time limit that is too short for all steps it
+//! takes longer ones.
+
+use std::fmt;
+use std::time::Instant;
 
 use super::dc_neg::{DcNeg, Origin, projected_step, require_negative};
 use super::quadratic::Quadratic;
@@ -35,21 +39,54 @@ impl Default for Schedule {
     }
 }
 
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let usual = Self::default();
+        let mut mark = ':';
+        for (name, value, usual) in
+            [("from", self.from, usual.from), ("turn", self.turn, usual.turn), ("to", self.to, usual.to)]
+        {
+            if value != usual {
+                write!(f, "{mark}{name}={value}")?;
+                mark = ',';
+            }
+        }
+        if self.steps == usual.steps { Ok(()) } else { write!(f, "{mark}steps={}", self.steps) }
+    }
+}
+
 impl Schedule {
     /// Share of the steps that go into the slow part.
     const SLOW: f32 = 0.6;
 
+    /// The step where the fast part begins.
+    fn slow(&self) -> usize {
+        (Self::SLOW * self.steps as f32) as usize
+    }
+
     /// c at the given step, as a share of the median row sum.
-    fn share(&self, step: usize) -> f32 {
-        let fall = |from: f32, to: f32, progress: f32| from * (to / from).powf(progress);
-        let slow = (Self::SLOW * self.steps as f32) as usize;
-        if step < slow {
-            fall(self.from, self.turn, step as f32 / slow as f32)
+    fn share(&self, step: f32) -> f32 {
+        let fall = |from: f32, to: f32, progress: f32| from * (to / from).powf(progress.min(1.0));
+        let slow = self.slow();
+        if step < slow as f32 {
+            fall(self.from, self.turn, step / slow as f32)
         } else {
-            fall(self.turn, self.to, (step - slow) as f32 / ((self.steps - slow).max(2) - 1) as f32)
+            fall(self.turn, self.to, (step - slow as f32) / ((self.steps - slow).max(2) - 1) as f32)
         }
     }
+
+    /// How far to go on from a place in the schedule when so many steps fit into the time that is left: one
+    /// step, or more when the end would not be reached.
+    fn stride(&self, at: f32, affordable: f32) -> f32 {
+        // The slow part decides what the labels will be, so a small delay is left to the fast part to make up.
+        let patience = if at < self.slow() as f32 { 1.25 } else { 1.0 };
+        let needed = (self.steps as f32 - at) / affordable.max(1.0);
+        if needed > patience { needed } else { 1.0 }
+    }
 }
+
+/// Steps' worth of time to keep for the finish.
+const FINISH: f32 = 2.0;
 
 /// Share of the last change that is added once more, once the run is under way.
 const MOMENTUM: f32 = 0.85;
@@ -60,6 +97,9 @@ pub(super) struct Graduated<'m> {
     schedule: Schedule,
     median_row_sum: f32,
     taken: usize,
+    /// Where in the schedule: as many steps as were taken, unless time is short.
+    at: f32,
+    begun: Instant,
     filtered: Vec<f32>,
     earlier: Vec<f32>,
     earlier_filtered: Vec<f32>,
@@ -75,6 +115,8 @@ impl<'m> Graduated<'m> {
             schedule,
             median_row_sum: numeric::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
+            at: 0.0,
+            begun: Instant::now(),
             filtered: Vec::new(),
             earlier: Vec::new(),
             earlier_filtered: Vec::new(),
@@ -86,11 +128,12 @@ impl<'m> Graduated<'m> {
 
 impl Solver for Graduated<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        if self.taken >= self.schedule.steps {
+        if self.at >= self.schedule.steps as f32 {
             return self.finish.step(context, beliefs);
         }
         let model = context.model();
         if self.filtered.is_empty() {
+            self.begun = Instant::now();
             let zeros = vec![0.0; beliefs.as_slice().len()];
             (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
             self.earlier = zeros;
@@ -99,7 +142,7 @@ impl Solver for Graduated<'_> {
         let diagonal = model.pairwise().diagonal();
         let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, diagonal);
 
-        let c = self.schedule.share(self.taken) * self.median_row_sum;
+        let c = self.schedule.share(self.at) * self.median_row_sum;
         let started = self.taken > 0;
         let origin = Origin {
             y: beliefs.as_slice(),
@@ -112,7 +155,14 @@ impl Solver for Graduated<'_> {
         std::mem::swap(&mut self.earlier, &mut self.next);
         std::mem::swap(&mut self.earlier_filtered, &mut self.filtered);
         self.taken += 1;
-        if self.taken == self.schedule.steps {
+        self.at += match context.time_left() {
+            None => 1.0,
+            Some(left) => {
+                let one = self.begun.elapsed().as_secs_f32() / self.taken as f32;
+                self.schedule.stride(self.at, left.as_secs_f32() / one.max(1e-9) - FINISH)
+            }
+        };
+        if self.at >= self.schedule.steps as f32 {
             // The finish has buffers of its own.
             (self.filtered, self.earlier, self.earlier_filtered, self.next) = Default::default();
         }
@@ -128,13 +178,28 @@ mod tests {
     fn c_falls_from_first_to_last_without_a_jump() {
         for steps in [1, 2, 3, 10, 80] {
             let schedule = Schedule { steps, ..Schedule::default() };
-            let shares: Vec<f32> = (0..steps).map(|k| schedule.share(k)).collect();
+            let shares: Vec<f32> = (0..steps).map(|k| schedule.share(k as f32)).collect();
             assert!(shares.windows(2).all(|s| s[1] <= s[0]), "{shares:?}");
             assert!(shares.iter().all(|s| (schedule.to * 0.999..=schedule.from).contains(s)), "{shares:?}");
             if steps >= 10 {
                 assert_eq!(shares[0], schedule.from);
                 assert!((shares[steps - 1] - schedule.to).abs() < 1e-3);
             }
+        }
+    }
+
+    #[test]
+    fn the_schedule_ends_in_time() {
+        let schedule = Schedule::default();
+        for affordable in [1usize, 2, 7, 30, 70, 79, 80, 200] {
+            let (mut at, mut taken) = (0.0, 0);
+            while at < schedule.steps as f32 {
+                taken += 1;
+                at += schedule.stride(at, affordable as f32 - taken as f32);
+            }
+            assert!(taken <= affordable.max(2) + 1 && taken <= 80, "{taken} of {affordable}");
+            // Nothing is skipped without need.
+            assert!(taken + 2 >= affordable.min(80), "{taken} of {affordable}");
         }
     }
 }

@@ -127,7 +127,7 @@ pub const METHODS: &[MethodInfo] = &[
     },
     MethodInfo {
         name: "swap",
-        summary: "Potts only: every pair of labels may be exchanged, as a polish",
+        summary: "every pair of labels may be exchanged, as a polish; any costs",
         promise: "energy never rises",
     },
     MethodInfo {
@@ -214,10 +214,7 @@ impl fmt::Display for Method {
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
             Self::DcGen => f.write_str("dc-gen"),
-            Self::Graduated(s) if *s == Schedule::default() => f.write_str("graduated"),
-            Self::Graduated(s) => {
-                write!(f, "graduated:from={},turn={},to={},steps={}", s.from, s.turn, s.to, s.steps)
-            }
+            Self::Graduated(schedule) => write!(f, "graduated{schedule}"),
             Self::Lp(options) => write!(f, "lp{options}"),
             Self::TreeLp(options) => write!(f, "tree-lp{options}"),
             Self::Exact => f.write_str("exact"),

@@ -147,12 +147,26 @@ pub fn solve(
     observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Solution> {
     settings.check()?;
-    let started = Instant::now();
     let init = init.map(|b| fitting(model, b)).transpose()?;
+    if pipeline.is_auto() {
+        auto::run(model, init, settings, observer)
+    } else {
+        run(model, pipeline, init, None, settings, observer)
+    }
+}
+
+/// The loop. `known` is a labelling to do better than.
+fn run(
+    model: &Model,
+    pipeline: &Pipeline,
+    init: Option<Beliefs>,
+    known: Option<Labeling>,
+    settings: &Settings,
+    observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Solution> {
+    let started = Instant::now();
     let start = || init.clone().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
     let mut beliefs = start();
-    let chosen = pipeline.is_auto().then(|| auto::plan(model, settings).pipeline);
-    let pipeline = chosen.as_ref().unwrap_or(pipeline);
     // Before anything is run: does every method fit the model?
     for method in pipeline.stages() {
         method.solver(model)?;
@@ -161,6 +175,9 @@ pub fn solve(
     let mut context = Context::new(model, settings, started);
     let mut best =
         if pipeline.is_unary() { Best::unary(&mut context) } else { Best::new(&mut context, &beliefs) };
+    if let Some(labeling) = known {
+        best.offer(&mut context, labeling);
+    }
     let mut trace = Vec::new();
     let mut iterations = 0;
     let mut status = Status::Converged;

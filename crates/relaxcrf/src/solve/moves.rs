@@ -1,16 +1,17 @@
 //! Move making: a labelling is improved by the best of a great many changes at once.
 //!
 //! `expand` lets every pixel change to one label t, `swap` lets the pixels of two labels exchange them. Either
-//! is a two-label problem in b (who changes), `<θ, b> + Σ_{a≠b} W_ab |b_a - b_b|`, with W = K within the pixels of the
-//! two labels for swaps, and for expansions, since pixels of the same label need not part,
-//! `W_ab = K_ab (1 + [x_a = x_b]) / 2`. A few accelerated steps on its smoothed relaxation (see `smooth_lp.rs`) show
+//! is a two-label problem in b (who changes), `<θ, b> + Σ_{a≠b} W_ab |b_a - b_b|`. For swaps of s and t
+//! `W = K (μ(s, t) - (μ(s, s) + μ(t, t)) / 2)` within the pixels of the two labels, and all others are part of θ. For
+//! expansions with Potts costs, since pixels of the same label need not part, `W_ab = K_ab (1 + [x_a = x_b]) / 2`; with other
+//! costs W would depend on both labels of a pair. A few accelerated steps on its smoothed relaxation (see `smooth_lp.rs`) show
 //! which pixels want to change; a move is made only if the energy falls, so it never rises.
 
 use super::{Context, Solver, Step, qp};
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
-use crate::model::{CompatibilityKind, Model};
+use crate::model::Model;
 
 /// Parts of the softened order, and steps, for one move.
 const CELLS: usize = 7;
@@ -49,8 +50,8 @@ impl Moves {
             why: why.into(),
             instead: instead.into(),
         };
-        if !matches!(model.compatibility().kind(), CompatibilityKind::Potts) {
-            return Err(refuse("it is for Potts costs", "`dc-neg`, or `tree-lp` for any costs"));
+        if kind == Kind::Expand && !model.compatibility().is_potts() {
+            return Err(refuse("it is for Potts costs", "`swap`, which takes any costs"));
         }
         if !model.pairwise().is_symmetric() {
             return Err(refuse("the operator is not symmetric", "`dc-neg`, or a symmetric filter"));
@@ -81,12 +82,25 @@ impl Moves {
         let phi = |a: usize, l: u16| model.unary()[a * labels + usize::from(l)];
         if self.kind == Kind::Swap {
             let part: Vec<bool> = x.iter().map(|&l| l == s || l == t).collect();
-            let theta = (0..x.len()).map(|a| phi(a, t) - phi(a, s)).collect();
-            return Move { target: t, theta, groups: vec![(part.clone(), 1.0)], part };
+            let mut theta: Vec<f32> = (0..x.len()).map(|a| phi(a, t) - phi(a, s)).collect();
+            let costs = model.compatibility();
+            let cost = |i: u16, j: u16| costs.cost(usize::from(i), usize::from(j));
+            if !costs.is_potts() {
+                let sums = neighbours(context, x);
+                let difference: Vec<f32> = (0..labels as u16)
+                    .map(|l| match l == s || l == t {
+                        true => cost(t, t) - cost(s, s),
+                        false => 2.0 * (cost(t, l) - cost(s, l)),
+                    })
+                    .collect();
+                for (o, row) in theta.iter_mut().zip(sums.chunks_exact(labels)) {
+                    *o += row.iter().zip(&difference).map(|(n, d)| n * d).sum::<f32>();
+                }
+            }
+            let share = cost(s, t) - 0.5 * (cost(s, s) + cost(t, t));
+            return Move { target: t, theta, groups: vec![(part.clone(), share)], part };
         }
-        let same = Beliefs::from_labeling(&Labeling::new(x.to_vec()), labels);
-        let mut sums = vec![0.0; same.as_slice().len()];
-        context.filter(same.as_slice(), &mut sums);
+        let sums = neighbours(context, x);
         let row_sums = model.pairwise().row_sums();
         let others = |a: usize| row_sums[a] - sums[a * labels + usize::from(x[a])];
         let theta = (0..x.len()).map(|a| phi(a, t) - phi(a, x[a]) - others(a)).collect();
@@ -105,6 +119,9 @@ impl Moves {
         let n = model.pixels();
         let floor = qp::smallest_curvature(model);
         let row_sums = model.pairwise().row_sums();
+        let most = change.groups.iter().map(|(_, share)| share).fold(0.0f32, |a, &b| a.max(b));
+        // An expansion's groups overlap in pairs.
+        let most = if self.kind == Kind::Expand { 2.0 * most } else { most };
         // Row sums within each group.
         let within: Vec<Vec<f32>> = change
             .groups
@@ -133,7 +150,7 @@ impl Moves {
                 }
             }
             for a in 0..n {
-                let curvature = (2.0 * CELLS as f32 * row_sums[a]).max(floor);
+                let curvature = (2.0 * CELLS as f32 * most * row_sums[a]).max(floor);
                 let next = (v[a] - (change.theta[a] + z[a]) / curvature).clamp(0.0, 1.0);
                 before[a] = u[a];
                 u[a] = if changed(a) { 1.0 } else { next };
@@ -177,13 +194,28 @@ impl Moves {
     }
 }
 
+/// K times every label's indicator: how much of each label there is around each pixel.
+fn neighbours(context: &mut Context, x: &[u16]) -> Vec<f32> {
+    let labels = context.model().labels();
+    let indicators = Beliefs::from_labeling(&Labeling::new(x.to_vec()), labels);
+    let mut sums = vec![0.0; indicators.as_slice().len()];
+    context.filter(indicators.as_slice(), &mut sums);
+    sums
+}
+
 impl Solver for Moves {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let model = context.model();
         let mut x = beliefs.argmax();
         let before = context.evaluate(&x).total();
         let mut energy = before;
-        for pair in self.list(model, &x) {
+        let costs = model.compatibility();
+        let attracts = |(s, t): (u16, u16)| {
+            let (s, t) = (usize::from(s), usize::from(t));
+            s != t && 2.0 * costs.cost(s, t) <= costs.cost(s, s) + costs.cost(t, t)
+        };
+        // Labels that like to be mixed make no two-label problem of this kind.
+        for pair in self.list(model, &x).into_iter().filter(|&pair| !attracts(pair)) {
             if context.out_of_time() {
                 break;
             }
