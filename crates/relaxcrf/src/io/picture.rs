@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use image::{DynamicImage, ImageReader};
+use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::atomic::write_atomically;
 use super::limits::{by, check_pixels};
@@ -23,6 +23,41 @@ pub fn read_image(path: &Path) -> Result<Image> {
         Kind::Zip => from_array(path, npz::read(path, source, &["image", "arr_0"], true)?),
         Kind::Pfm => pfm::read_pfm(path),
         Kind::Png | Kind::Pnm | Kind::Other => Ok(from_picture(decode(path, source)?)),
+    }
+}
+
+/// Width, height and channels of what [`read_image`] would return, from the file's header alone.
+pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
+    let mut source = open(path)?;
+    let shape = match source.kind {
+        Kind::Npy => npy::shape(path, &mut source.reader, source.length)?,
+        Kind::Zip => npz::shape(path, source, &["image", "arr_0"])?,
+        Kind::Pfm => {
+            let image = pfm::read_pfm(path)?;
+            return Ok((image.width, image.height, image.channels));
+        }
+        Kind::Png | Kind::Pnm | Kind::Other => {
+            let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
+            let reader = ImageReader::new(source.reader);
+            let decoder = reader
+                .with_guessed_format()
+                .map_err(|e| fail(e.to_string()))?
+                .into_decoder()
+                .map_err(|e| fail(e.to_string()))?;
+            let (width, height) = decoder.dimensions();
+            check_pixels(path, width.into(), height.into(), source.length)?;
+            let colour = decoder.color_type();
+            let channels = usize::from(colour.channel_count()) - usize::from(colour.has_alpha());
+            return Ok((width as usize, height as usize, channels));
+        }
+    };
+    match shape[..] {
+        [height, width] => Ok((width, height, 1)),
+        [height, width, channels] => Ok((width, height, channels)),
+        _ => Err(Error::file(
+            path,
+            format!("holds an array of {}; wanted height x width (x channels)", by(&shape)),
+        )),
     }
 }
 
