@@ -142,7 +142,8 @@ def _value(future: Future, strict: bool) -> Any:
     # What is no fault of an image (Ctrl-C, an exit) is nobody's result.
     if strict or not isinstance(error, Exception):
         raise error
-    return error
+    # The frames of a traceback would keep the image's arrays alive.
+    return error.with_traceback(None)
 
 
 def _pairs(images: Iterator, probabilities: Iterator) -> Iterator:

@@ -198,6 +198,13 @@ impl Item {
     }
 }
 
+/// True label, label given, pixels: only the counts that are not zero. Void predictions have the number of labels.
+pub fn sparse(confusion: &Confusion) -> Vec<(usize, usize, u64)> {
+    let columns = confusion.labels() + 1;
+    let counts = confusion.counts().iter().enumerate().filter(|(_, n)| **n > 0);
+    counts.map(|(at, &n)| (at / columns, at % columns, n)).collect()
+}
+
 /// The files of a folder by their names without endings; only those endings.
 pub fn files_by_stem(folder: &Path, endings: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
     let mut files = entries_by_stem(folder, endings, false)?;

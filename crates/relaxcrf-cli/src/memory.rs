@@ -122,9 +122,10 @@ impl Needs {
         if self.peak <= limit {
             return Ok(());
         }
+        let other = if self.method == "mf5" { "" } else { ", or a method that keeps less, such as mf5" };
         bail!(
-            "{}: {} pixels with {} labels need about {} for {}, but --max-memory allows {}; use --tile in `segment`, fewer \
-             labels, or a method that keeps less, such as mf5",
+            "{}: {} pixels with {} labels need about {} for {}, but --max-memory allows {}; use --tile in `segment`, or fewer \
+             labels{other}",
             self.what,
             self.pixels,
             self.labels,

@@ -90,7 +90,7 @@ impl KernelSize {
         let Some(lattice) = self.lattice else { return laying_out };
         let (v, rows) = (lattice.vertices as u64, lattice.rows as u64);
         // Hash tables of all bands, the keys in them, and the memory for simplices seen.
-        let bands = 16 * (2 * n.max(16384)).max(6 * rows) / 2 + 16 * rows + (4 << 20);
+        let bands = 8 * (2 * n).max(6 * rows) + 16 * rows + (n >> 14).clamp(1, 16) * (128 << 10);
         // The common table, its keys, and the numbers that the bands' vertices get in it.
         let numbering = 16 * 4 * rows + 16 * v + 8 * v + 8 * rows + 8 * (rows - v);
         let chains = m * v * 9;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::items::Item;
@@ -79,8 +79,13 @@ fn add_content(hash: &mut Xxh3, path: &Path) -> Result<()> {
         }
         return Ok(());
     }
+    let about = fs::metadata(path).context("cannot be read")?;
+    // Opening a pipe would wait for whoever writes to it.
+    if !about.is_file() {
+        bail!("is not a regular file; give the path of a file on disk");
+    }
     let mut file = File::open(path).context("cannot be read")?;
-    hash.update(&file.metadata()?.len().to_le_bytes());
+    hash.update(&about.len().to_le_bytes());
     let mut piece = vec![0; PIECE];
     loop {
         let n = file.read(&mut piece).context("cannot be read")?;

@@ -134,13 +134,6 @@ pub fn open_log(path: &Path) -> Result<Journal> {
     Journal::share(path)
 }
 
-/// Only the counts that are not zero.
-pub fn sparse(confusion: &Confusion) -> Counts {
-    let columns = confusion.labels() + 1;
-    let counts = confusion.counts().iter().enumerate().filter(|(_, n)| **n > 0);
-    counts.map(|(at, &n)| (at / columns, at % columns, n)).collect()
-}
-
 /// The sum over many images, which may have different numbers of labels.
 pub fn add_up<'a>(parts: impl Iterator<Item = (usize, &'a Counts)> + Clone) -> Option<Confusion> {
     let labels = parts.clone().map(|(labels, _)| labels).max()?;

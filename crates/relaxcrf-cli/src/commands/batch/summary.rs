@@ -197,17 +197,17 @@ impl Summary {
 
     /// The most changed images: what was given and what came out. An image that has gone meanwhile is left out.
     fn pictures(&self, args: &BatchArgs, items: &Items, done: &[&Record]) -> Section {
-        let mut pictures = Vec::new();
+        let mut section = Section::new("The most changed");
         for record in done.iter().filter(|r| r.changed > Some(0.0)).take(MOST_PICTURES) {
             let item = items.list.iter().find(|i| i.name == record.item);
             if let Some(shown) = item.and_then(|item| before_and_after(args, item).ok()) {
                 let changed = report::optional(record.changed, percent);
                 let captions =
                     [record.item.clone(), "as it was given".into(), format!("refined: {changed} changed")];
-                pictures.extend(captions.into_iter().zip(shown));
+                section = section.with(Block::Pictures(captions.into_iter().zip(shown).collect()));
             }
         }
-        Section::new("The most changed").with(Block::Pictures(pictures))
+        section
     }
 }
 
