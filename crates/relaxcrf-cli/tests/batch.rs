@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use common::{Outcome, outcome, program, shared};
+use common::{Outcome, StereoPlace, outcome, program, shared};
 use relaxcrf::io::{Palette, write_image, write_labels, write_npy_f32};
 use relaxcrf::synth;
 use serde_json::Value;
@@ -411,6 +411,13 @@ fn a_dry_run_tells_and_touches_nothing() {
         place.run("segment set/images/im00.png --probs set/probs/im00.npy -o x.png --dry-run --json").json();
     assert!(plan["memory"].as_u64() > Some(1 << 20) && plan["seconds"].as_f64() > Some(0.0), "{plan}");
     assert!(!place.path("x.png").exists());
+    // And of a stereo pair.
+    let pair = StereoPlace::new();
+    let line = "stereo scene/im2.png scene/im6.png --disparities 8 -o d.png";
+    let before = pair.files();
+    assert!(pair.run(&format!("{line} --dry-run")).fine().out.contains("memory"));
+    pair.run(&format!("{line} --max-memory 1MiB")).failed(1, &["8 labels", "--max-memory allows 1.0 MiB"]);
+    assert_eq!(pair.files(), before);
 }
 
 #[test]

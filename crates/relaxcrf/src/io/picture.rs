@@ -237,6 +237,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sizes_are_known_from_headers() {
+        let dir = folder();
+        let path = |name: &str| dir.path().join(name);
+        ImageBuffer::from_fn(5, 3, |_, _| Rgb([1u8, 2, 3])).save(path("a.png")).unwrap();
+        ImageBuffer::from_fn(5, 3, |_, _| Rgba([1u8, 2, 3, 4])).save(path("b.png")).unwrap();
+        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u8])).save(path("c.bmp")).unwrap();
+        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u16])).save(path("d.tiff")).unwrap();
+        write_npy_f32(&path("e.npy"), &[4, 6], &[0.0; 24]).unwrap();
+        write_npy_f32(&path("f.npy"), &[4, 3, 2], &[0.0; 24]).unwrap();
+        for name in ["a.png", "b.png", "c.bmp", "d.tiff", "e.npy", "f.npy"] {
+            let image = read_image(&path(name)).unwrap();
+            let wanted = (image.width, image.height, image.channels);
+            assert_eq!(image_size(&path(name)).unwrap(), wanted, "{name}");
+        }
+        assert_eq!(crate::io::array_shape(&path("f.npy")).unwrap(), [4, 3, 2]);
+        assert!(crate::io::array_shape(&path("a.png")).unwrap_err().to_string().contains("not an array"));
+        fs::write(path("cut.png"), &fs::read(path("a.png")).unwrap()[..10]).unwrap();
+        assert!(image_size(&path("cut.png")).is_err() && image_size(&path("absent")).is_err());
+    }
+
+    #[test]
     fn every_lossless_format_gives_the_same_picture() {
         let dir = folder();
         let buffer = ImageBuffer::from_fn(5, 3, |x, y| Rgb([x as u8 * 50, y as u8 * 100, (x * y) as u8]));
