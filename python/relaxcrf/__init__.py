@@ -7,7 +7,7 @@
 >>> relaxcrf.refine(image, probabilities).shape
 (40, 60)
 
-`refine` is one call for people with network output. `Model` and `solve` give every method, energies and bounds.
+`refine` is one call for people with network output, `batch` one for many images. `Model` and `solve` give every method, energies and bounds.
 `relaxcrf.compat.pydensecrf` and `relaxcrf.compat.simplecrf` are drop-in replacements.
 
 Weights: every pair of pixels counts twice, once from each end. pydensecrf counts pairs once: its ``compat`` is twice
@@ -17,6 +17,7 @@ the weight here.
 import os as _os
 
 from . import _core, errors
+from ._batch import batch
 from ._functions import filter, get_num_threads, set_num_threads, stereo_unary
 from ._kernels import Bilateral, Features, Gaussian
 from ._model import Model
@@ -33,6 +34,7 @@ __all__ = [
     "Preset",
     "Progress",
     "Result",
+    "batch",
     "errors",
     "filter",
     "get_num_threads",

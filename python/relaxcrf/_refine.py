@@ -137,8 +137,7 @@ def refine(
     >>> int(labels[10, 2]), int(labels[10, 28])
     (0, 1)
     """
-    if output not in ("labels", "probabilities", "result"):
-        raise ArgumentError(f"output is {output!r}, but must be 'labels', 'probabilities' or 'result'")
+    _check_output(output)
     chosen = _preset(preset)
     if not (np.isfinite(data_range) and data_range > 0):
         raise ArgumentError(f"data_range is {data_range!r}, but must be a positive number such as 255 or 1")
@@ -180,6 +179,11 @@ def positions(shape: tuple, sigma: Any) -> np.ndarray:
     axes = [np.arange(n, dtype=np.float32) / s for n, s in zip(shape, sigmas[::-1])]
     grid = np.meshgrid(*axes, indexing="ij")
     return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
+
+
+def _check_output(output: str) -> None:
+    if output not in ("labels", "probabilities", "result"):
+        raise ArgumentError(f"output is {output!r}, but must be 'labels', 'probabilities' or 'result'")
 
 
 def _preset(preset: Union[str, os.PathLike, Preset, None]) -> Preset:

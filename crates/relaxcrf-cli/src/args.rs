@@ -1,5 +1,6 @@
 //! What can be typed: clap's declarations and nothing else.
 
+mod batch;
 mod datasets;
 mod experiments;
 
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Pipeline, Settings};
 
+pub use self::batch::{BatchArgs, ResourceArgs};
 pub use self::datasets::{
     DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
 };
@@ -34,6 +36,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Refine the labels of an image
     Segment(SegmentArgs),
+    /// Refine the labels of many images, and go on after any interruption
+    Batch(BatchArgs),
     /// Find the disparities of a rectified stereo pair
     Stereo(StereoArgs),
     /// Run several methods on one problem and report on them
@@ -93,6 +97,8 @@ pub struct SegmentArgs {
     /// Also write the beliefs that the last stage ended with, labels x height x width
     #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
     pub save_probs: Option<PathBuf>,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
     #[command(flatten)]
     pub preset: PresetArgs,
     #[command(flatten)]
@@ -170,7 +176,7 @@ pub struct EnergySource {
 }
 
 /// How unary files are understood.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct UnaryArgs {
     /// Axis of the labels in arrays; negative counts from the last
     #[arg(long, value_name = "A", default_value_t = 0, allow_hyphen_values = true)]

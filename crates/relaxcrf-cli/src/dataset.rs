@@ -8,7 +8,7 @@
 //! DIR/labels.json        optional: names and the void mark
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,8 +25,10 @@ use crate::specs::VoidSpec;
 /// Void where neither the user nor `labels.json` says otherwise: what most data sets use.
 const USUAL_VOID: u16 = 255;
 
-const IMAGES: [&str; 9] = ["png", "jpg", "jpeg", "bmp", "ppm", "pgm", "pnm", "tif", "tiff"];
-const MAPS: [&str; 8] = ["png", "bmp", "pgm", "pnm", "tif", "tiff", "npy", "npz"];
+/// Endings of image files.
+pub const IMAGES: [&str; 9] = ["png", "jpg", "jpeg", "bmp", "ppm", "pgm", "pnm", "tif", "tiff"];
+/// Endings of label maps.
+pub const MAPS: [&str; 8] = ["png", "bmp", "pgm", "pnm", "tif", "tiff", "npy", "npz"];
 
 /// The images of a split, with everything that belongs to them. All files were there when it was opened.
 #[derive(Debug)]
@@ -196,15 +198,41 @@ impl Item {
     }
 }
 
+/// True label, label given, pixels: only the counts that are not zero. Void predictions have the number of labels.
+pub fn sparse(confusion: &Confusion) -> Vec<(usize, usize, u64)> {
+    let columns = confusion.labels() + 1;
+    let counts = confusion.counts().iter().enumerate().filter(|(_, n)| **n > 0);
+    counts.map(|(at, &n)| (at / columns, at % columns, n)).collect()
+}
+
 /// The files of a folder by their names without endings; only those endings.
 pub fn files_by_stem(folder: &Path, endings: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
+    let mut files = entries_by_stem(folder, endings, false)?;
+    files.retain(|_, path| path.is_file());
+    if files.is_empty() {
+        bail!("{}: holds no files that end in {}", folder.display(), endings.join(", "));
+    }
+    Ok(files)
+}
+
+/// What a folder holds by names without endings, only those endings, and if asked for also the folders in it. What is
+/// no file after all fails when it is read.
+pub fn entries_by_stem(folder: &Path, endings: &[&str], folders: bool) -> Result<BTreeMap<String, PathBuf>> {
     let entries = fs::read_dir(folder)
         .with_context(|| format!("{}: cannot be read as a directory", folder.display()))?;
-    let mut files = BTreeMap::new();
+    let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     for entry in entries {
         let path = entry.with_context(|| folder.display().to_string())?.path();
-        let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        if !path.is_file() || !endings.contains(&crate::specs::extension(&path).as_str()) {
+        let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+        let stem = if endings.contains(&crate::specs::extension(&path).as_str()) {
+            path.file_stem()
+        } else if folders && path.is_dir() {
+            path.file_name()
+        } else {
+            continue;
+        };
+        let stem = stem.map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        if hidden {
             continue;
         }
         if let Some(other) = files.insert(stem, path.clone()) {
@@ -222,7 +250,8 @@ pub fn label_maps(folder: &Path) -> Result<BTreeMap<String, PathBuf>> {
     files_by_stem(folder, &MAPS)
 }
 
-fn ids_of(root: &Path, split: &str, images: &BTreeMap<String, PathBuf>) -> Result<Vec<String>> {
+/// The images of a split.
+pub fn ids_of(root: &Path, split: &str, images: &BTreeMap<String, PathBuf>) -> Result<Vec<String>> {
     if split == "all" {
         return Ok(images.keys().cloned().collect());
     }
@@ -237,8 +266,9 @@ fn ids_of(root: &Path, split: &str, images: &BTreeMap<String, PathBuf>) -> Resul
         })?;
     let text = fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
     let mut ids: Vec<String> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
     for id in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
-        if ids.iter().any(|known| known == id) {
+        if !known.insert(id) {
             bail!("{}: lists `{id}` twice", path.display());
         }
         ids.push(id.into());

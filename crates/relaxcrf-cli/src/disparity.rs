@@ -73,7 +73,7 @@ pub struct Pair {
 
 /// Kernels that give good disparities: measured, see docs/experiments.md. Census counts neighbours instead of grey
 /// values, so its weights follow its usual truncation.
-fn with_usual_kernels(args: &ModelArgs, measure: Measure) -> ModelArgs {
+pub fn with_usual_kernels(args: &ModelArgs, measure: Measure) -> ModelArgs {
     let mut args = args.clone();
     if args.gaussian.is_empty() && args.bilateral.is_empty() {
         let share = match (measure, CostOptions::new(measure).truncation) {
@@ -95,6 +95,20 @@ pub fn read_pair(
     seed: u64,
     messages: &Messages,
 ) -> Result<Pair> {
+    let names = || format!("{} with {}", left_path.display(), right_path.display());
+    let (left, right, costs) = read_costs((left_path, right_path), disparities, cost)?;
+    let args = with_usual_kernels(model, cost.cost.0);
+    warn_about_scale(&left, left_path, &args.bilateral, messages);
+    let model = assemble(&left, disparities, costs, &args, seed).with_context(names)?;
+    Ok(Pair { left, right, model })
+}
+
+/// A pair of pictures and what each disparity costs at each pixel of the left one.
+pub fn read_costs(
+    (left_path, right_path): (&Path, &Path),
+    disparities: usize,
+    cost: &CostArgs,
+) -> Result<(Image, Image, Vec<f32>)> {
     let left = io::read_image(left_path)?;
     let right = io::read_image(right_path)?;
     check_size(
@@ -106,10 +120,7 @@ pub fn read_pair(
     )?;
     let names = || format!("{} with {}", left_path.display(), right_path.display());
     let costs = stereo::cost(&left, &right, disparities, &cost.options()).with_context(names)?;
-    let args = with_usual_kernels(model, cost.cost.0);
-    warn_about_scale(&left, left_path, &args.bilateral, messages);
-    let model = assemble(&left, disparities, costs, &args, seed).with_context(names)?;
-    Ok(Pair { left, right, model })
+    Ok((left, right, costs))
 }
 
 /// What is known about the true disparities of the left picture.

@@ -50,7 +50,7 @@ impl<'a> Source<'a> {
     }
 
     /// The file, or the first of several.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.files().first().map(|path| path.display().to_string()).unwrap_or_default()
     }
 }
@@ -82,9 +82,8 @@ pub fn image_and_model(
     seed: u64,
     messages: &Messages,
 ) -> Result<(Image, Model)> {
-    let image = io::read_image(image_path)?;
-    let unary = read_unary(source, (image.width, image.height), image_path, unary_args, messages)?;
-    if unary.labels == 1 {
+    let (image, labels, rows) = image_and_rows(image_path, source, unary_args, messages)?;
+    if labels == 1 {
         messages.warn(&format!(
             "{}: there is only one label, so there is nothing to decide; a two-label problem needs its \
              background as a label too",
@@ -92,20 +91,27 @@ pub fn image_and_model(
         ));
     }
     warn_about_scale(&image, image_path, &kernels_or_usual(args).1, messages);
-    let model = assemble(&image, unary.labels, unary.rows, args, seed)
+    let model = assemble(&image, labels, rows, args, seed)
         .with_context(|| format!("{} with {}", image_path.display(), source.name()))?;
     Ok((image, model))
 }
 
+/// An image, its number of labels, and its unary energies, one row per pixel.
+pub fn image_and_rows(
+    image_path: &Path,
+    source: Source,
+    unary_args: &UnaryArgs,
+    messages: &Messages,
+) -> Result<(Image, usize, Vec<f32>)> {
+    let image = io::read_image(image_path)?;
+    let unary = read_unary(source, (image.width, image.height), image_path, unary_args, messages)?;
+    Ok((image, unary.labels, unary.rows))
+}
+
 /// A model on an image's grid with these unary energies, one row per pixel.
 pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, seed: u64) -> Result<Model> {
-    let (gaussian, bilateral) = kernels_or_usual(args);
     let compatibility = compatibility(&args.compat, labels)?;
-    let kernels: Vec<Kernel> = gaussian
-        .iter()
-        .map(GaussianSpec::kernel)
-        .chain(bilateral.iter().map(|b| b.kernel(image.data.clone())))
-        .collect();
+    let kernels = kernels(args, image);
     let mut builder = ModelBuilder::image(image.width, image.height, labels)
         .unary(rows)
         .compatibility(compatibility)
@@ -118,6 +124,13 @@ pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, 
         builder = builder.calibrate(seed);
     }
     Ok(builder.build()?)
+}
+
+/// The kernels on an image.
+pub fn kernels(args: &ModelArgs, image: &Image) -> Vec<Kernel> {
+    let (gaussian, bilateral) = kernels_or_usual(args);
+    let bilateral = bilateral.iter().map(|b| b.kernel(image.data.clone()));
+    gaussian.iter().map(GaussianSpec::kernel).chain(bilateral).collect()
 }
 
 /// A labelling to evaluate; it must fit the model.
@@ -221,6 +234,29 @@ fn read_unary(
         }
         Source::Labels(path) => from_labels(path, size, image_path, args, messages),
     }
+}
+
+/// How many labels there are, from headers where they say so.
+pub fn label_count(source: Source, args: &UnaryArgs) -> Result<usize> {
+    let along_axis = |shape: &[usize]| {
+        let axis = if args.label_axis < 0 { args.label_axis + 3 } else { args.label_axis };
+        // What does not fit is explained when it is read.
+        usize::try_from(axis).ok().and_then(|axis| shape.get(axis).copied()).unwrap_or(1)
+    };
+    Ok(match source {
+        Source::Unary(path) if extension(path) == "c_unary" => io::CompressedScores::read(path)?.labels(),
+        Source::Unary(path) => along_axis(&io::array_shape(path)?),
+        Source::Probabilities([one]) => along_axis(&io::array_shape(one)?),
+        Source::Probabilities(several) => several.len(),
+        Source::Labels(path) => match args.num_labels {
+            Some(labels) => labels.into(),
+            None => {
+                let map = io::read_labels(path)?;
+                let largest = map.labels.iter().copied().filter(|&l| Some(l) != args.unsure).max();
+                largest.map_or(1, |l| usize::from(l) + 1)
+            }
+        },
+    })
 }
 
 /// One row of values per pixel from an array with a label axis and two of space.

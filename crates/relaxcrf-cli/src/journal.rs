@@ -1,7 +1,10 @@
-//! Results that survive a kill: one JSON value a line, appended and synced before the work goes on.
+//! Results that survive a kill: one JSON value a line, appended before the work goes on.
+//!
+//! A journal belongs to one process, or is shared by several. A shared one is never cut: whole lines go to its end in
+//! one write each, and a line that is no record, left by a process that was killed or by a full disk, is skipped.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -13,7 +16,15 @@ use serde::de::DeserializeOwned;
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    file: Mutex<File>,
+    end: Mutex<End>,
+    shared: bool,
+}
+
+#[derive(Debug)]
+struct End {
+    file: File,
+    /// Whether the last line may lack its end.
+    unfinished: bool,
 }
 
 impl Journal {
@@ -53,18 +64,77 @@ impl Journal {
             Ok(file)
         };
         let file = open().with_context(|| format!("{}: cannot be written", path.display()))?;
-        Ok(Self { path: path.into(), file: Mutex::new(file) })
+        Ok(Self { path: path.into(), end: Mutex::new(End { file, unfinished: false }), shared: false })
     }
 
-    /// Adds a record; when this returns, it is on the disk.
+    /// Opens for appending beside other processes.
+    pub fn share(path: &Path) -> Result<Self> {
+        let open = || -> std::io::Result<End> {
+            let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
+            let mut last = [b'\n'];
+            if file.metadata()?.len() > 0 {
+                file.seek(SeekFrom::End(-1))?;
+                file.read_exact(&mut last)?;
+            }
+            Ok(End { file, unfinished: last != [b'\n'] })
+        };
+        let end = open().with_context(|| format!("{}: cannot be written", path.display()))?;
+        Ok(Self { path: path.into(), end: Mutex::new(end), shared: true })
+    }
+
+    /// Adds a record. When this returns, no kill of this process can take it away; unless the journal is shared, it
+    /// is on the disk.
     pub fn append(&self, record: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         // A thread that panicked has written its line or not: either way the file is in order.
-        let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        file.write_all(&line)
-            .and_then(|()| file.sync_data())
-            .with_context(|| format!("{}: cannot be written", self.path.display()))
+        let mut end = self.end.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if end.unfinished {
+            line.insert(0, b'\n');
+        }
+        end.unfinished = true;
+        let written = end.file.write_all(&line);
+        let synced = written.and_then(|()| if self.shared { Ok(()) } else { end.file.sync_data() });
+        synced.with_context(|| format!("{}: cannot be written", self.path.display()))?;
+        end.unfinished = false;
+        Ok(())
+    }
+}
+
+/// Follows a journal that others may be writing to.
+#[derive(Debug)]
+pub struct Tail {
+    path: PathBuf,
+    offset: u64,
+}
+
+impl Tail {
+    /// From the first record on; the file need not be there yet.
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.into(), offset: 0 }
+    }
+
+    /// Hands over the records since the last call. Lines that are no records are left out.
+    pub fn read<T: DeserializeOwned>(&mut self, mut each: impl FnMut(T)) -> Result<()> {
+        let mut get = || -> std::io::Result<Vec<u8>> {
+            let mut file = match File::open(&self.path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+                Err(e) => return Err(e),
+            };
+            let length = file.metadata()?.len();
+            let mut bytes = Vec::new();
+            if length > self.offset {
+                file.seek(SeekFrom::Start(self.offset))?;
+                file.read_to_end(&mut bytes)?;
+            }
+            bytes.truncate(finished(&bytes));
+            self.offset += bytes.len() as u64;
+            Ok(bytes)
+        };
+        let bytes = get().with_context(|| format!("{}: cannot be read", self.path.display()))?;
+        bytes.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).for_each(&mut each);
+        Ok(())
     }
 }
 
@@ -89,6 +159,27 @@ mod tests {
         Journal::append_to(&path).unwrap().append(&3u32).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"1\n3\n");
         assert_eq!(Journal::read::<u32>(&path).unwrap(), [1, 3]);
+    }
+
+    #[test]
+    fn a_shared_journal_is_never_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("j.jsonl");
+        let mut tail = Tail::new(&path);
+        let mut seen: Vec<u32> = Vec::new();
+        tail.read(|v| seen.push(v)).unwrap();
+        let (a, b) = (Journal::share(&path).unwrap(), Journal::share(&path).unwrap());
+        a.append(&1u32).unwrap();
+        b.append(&2u32).unwrap();
+        tail.read(|v| seen.push(v)).unwrap();
+        assert_eq!(seen, [1, 2]);
+        // A process that was killed in the middle of a line, and one that comes later.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"[3").unwrap();
+        Journal::share(&path).unwrap().append(&4u32).unwrap();
+        a.append(&5u32).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"1\n2\n[3\n4\n5\n");
+        tail.read(|v| seen.push(v)).unwrap();
+        assert_eq!(seen, [1, 2, 4, 5]);
     }
 
     #[test]

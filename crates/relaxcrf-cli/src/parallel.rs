@@ -1,41 +1,48 @@
 //! Many images at once, one thread each: far better than all threads on one image, because nothing waits.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 
+/// Calls `work` once on each of `count` threads, the rayon threads of which share out `threads`; returns when all are
+/// through.
+pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<()> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let start = |worker: usize| {
+            let share = (threads / count + usize::from(worker < threads % count)).max(1);
+            scope.spawn(move || -> Result<()> {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
+                pool.with_context(|| format!("{share} threads cannot be started"))?.install(work);
+                Ok(())
+            })
+        };
+        let started: Vec<_> = (0..count).map(start).collect();
+        let ended = started.into_iter().map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p)));
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
 /// Calls `work` on every item, as many at a time as there are threads, and returns the results in order.
 /// After a failure, what has begun is finished and nothing new is begun.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = rayon::current_num_threads();
-    let workers = threads.min(items.len()).max(1);
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
-    let store = |at: usize, result: Result<R>| {
-        if result.is_err() {
-            next.store(items.len(), Ordering::Relaxed);
+    // Fewer images than threads: the rest goes inside the images.
+    workers(threads.min(items.len()).max(1), threads, || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return };
+            let result = work(item);
+            if result.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(|p| p.into_inner())[at] = Some(result);
         }
-        results.lock().unwrap_or_else(|p| p.into_inner())[at] = Some(result);
-    };
-    std::thread::scope(|scope| {
-        for worker in 0..workers {
-            // Fewer images than threads: the rest goes inside the images.
-            let share = threads / workers + usize::from(worker < threads % workers);
-            let (next, store, work) = (&next, &store, &work);
-            scope.spawn(move || {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(at) else { return };
-                    match &pool {
-                        Ok(pool) => store(at, pool.install(|| work(item))),
-                        Err(e) => store(at, Err(anyhow::anyhow!("{share} threads cannot be started: {e}"))),
-                    }
-                }
-            });
-        }
-    });
+    })?;
     let results = results.into_inner().unwrap_or_else(|p| p.into_inner());
     // Failures first: items that were never begun are not what went wrong.
     let mut done = Vec::with_capacity(items.len());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relaxcrf::solve::{Pipeline, Progress, Settings};
 
-use crate::report::Messages;
+use crate::report::{Messages, complain};
 
 /// Shows how far a run is.
 pub struct Meter {
@@ -73,7 +73,7 @@ impl Tally {
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
         // The template is fixed; should it ever be wrong, the default style serves as well.
         if let Ok(style) =
-            ProgressStyle::with_template("{elapsed:>4} {bar:24} {pos}/{len} {eta:>4} left  {msg}")
+            ProgressStyle::with_template("{elapsed:>4} {bar:24} {pos}/{len} {per_sec} {eta:>4} left  {msg}")
         {
             bar.set_style(style);
         }
@@ -97,6 +97,11 @@ impl Tally {
     /// Messages that do not run into the line of progress.
     pub fn messages(&self, quiet: bool) -> Messages {
         Messages::new(quiet, self.bar.clone())
+    }
+
+    /// Something went wrong and the rest goes on.
+    pub fn complain(&self, text: &str) {
+        self.bar.suspend(|| complain(text));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Each says what it got and what it wanted, because clap shows these texts as they are.
 
+mod batch;
 mod datasets;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use relaxcrf::model::{Features, Kernel};
 
+pub use self::batch::{Shard, bytes, shown_bytes};
 pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 /// Why an option's value was not understood.

@@ -47,6 +47,7 @@ mod image;
 pub mod io;
 pub mod labeling;
 mod lanes;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod numeric;

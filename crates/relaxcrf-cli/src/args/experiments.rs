@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
-use super::{CommonArgs, LimitArgs, ModelArgs, RunArgs, UnaryArgs};
+use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, UnaryArgs};
 use crate::disparity::{CostSpec, Truncation};
 use crate::methods::MethodList;
 use crate::specs;
@@ -41,6 +41,8 @@ pub struct StereoArgs {
     /// Also write the disparities in colours, for people
     #[arg(long, value_name = "F.png", value_parser = specs::picture_output)]
     pub colours: Option<PathBuf>,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod batch;
 mod compare;
 mod demo;
 mod energy;
@@ -21,6 +22,7 @@ pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(args) => demo::run(&args),
         Command::Segment(args) => segment::run(&args),
+        Command::Batch(args) => batch::run(&args),
         Command::Stereo(args) => stereo::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Energy(args) => energy::run(&args),

@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
 use relaxcrf::io::{self, Palette};
 use relaxcrf::solve::solve;
 
 use super::use_threads;
-use crate::args::SegmentArgs;
+use crate::args::{ModelArgs, SegmentArgs};
+use crate::forecast::seconds_per_pixel;
 use crate::inputs::{self, Source};
+use crate::memory::Needs;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
-use crate::report::{self, RunReport};
+use crate::report::{self, Messages, RunReport};
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
@@ -27,6 +30,15 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     }
     use_threads(&args.common)?;
     let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let resources = &args.resources;
+    if resources.dry_run || resources.max_memory.is_some() {
+        let (unary, method) = (&args.unary, &args.run.method);
+        let needs = Needs::of_files(&args.image, source, unary, &model_args, method, resources.max_memory)?;
+        resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
+        if resources.dry_run {
+            return needs.show(Some(forecast(args, source, &model_args)?), args.common.json);
+        }
+    }
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
@@ -65,8 +77,17 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     ]))
 }
 
+/// Seconds that the run would take on one thread.
+fn forecast(args: &SegmentArgs, source: Source, model: &ModelArgs) -> Result<f64> {
+    let quiet = Messages::new(true, ProgressBar::hidden());
+    let (image, labels, rows) = inputs::image_and_rows(&args.image, source, &args.unary, &quiet)?;
+    let settings = args.run.limits.settings(args.common.seed);
+    let rate = seconds_per_pixel(&image, &rows, labels, model, &args.run.method, &settings)?;
+    Ok(rate * (image.width * image.height) as f64)
+}
+
 /// Labels x height x width, as networks and NumPy code have them.
-fn write_beliefs(path: &Path, width: usize, height: usize, beliefs: &Beliefs) -> Result<()> {
+pub(super) fn write_beliefs(path: &Path, width: usize, height: usize, beliefs: &Beliefs) -> Result<()> {
     let labels = beliefs.labels();
     let mut planes = vec![0.0; beliefs.as_slice().len()];
     for (a, row) in beliefs.as_slice().chunks_exact(labels).enumerate() {

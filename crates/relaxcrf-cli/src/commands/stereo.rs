@@ -9,6 +9,8 @@ use serde::Serialize;
 use super::use_threads;
 use crate::args::StereoArgs;
 use crate::disparity::{self, Score, Scores, Truth};
+use crate::forecast::seconds_per_pixel;
+use crate::memory::Needs;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
 use crate::report::picture::{ColourMap, Picture};
@@ -26,6 +28,12 @@ struct StereoReport {
 pub fn run(args: &StereoArgs) -> Result<()> {
     check_outputs(args)?;
     use_threads(&args.common)?;
+    if args.resources.dry_run || args.resources.max_memory.is_some() {
+        check_resources(args)?;
+        if args.resources.dry_run {
+            return Ok(());
+        }
+    }
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
     let seed = args.common.seed;
@@ -83,6 +91,23 @@ impl StereoArgs {
             self.truth.scale.filter(|s| self.bits == "8" && s * (self.disparities as f64 - 1.0) <= 255.0);
         self.output_scale.or(as_truth)
     }
+}
+
+/// Fails if the pair needs too much memory; tells what it needs if that is all that was asked.
+fn check_resources(args: &StereoArgs) -> Result<()> {
+    let left = relaxcrf::io::read_image(&args.left)?;
+    let what = format!("{} with {}", args.left.display(), args.right.display());
+    let model = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
+    let needs = Needs::of_image(what, &left, args.disparities, &model, &args.run.method)?;
+    args.resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
+    if args.resources.dry_run {
+        let files = (args.left.as_path(), args.right.as_path());
+        let (left, _, costs) = disparity::read_costs(files, args.disparities, &args.cost)?;
+        let settings = args.run.limits.settings(args.common.seed);
+        let rate = seconds_per_pixel(&left, &costs, args.disparities, &model, &args.run.method, &settings)?;
+        return needs.show(Some(rate * (left.width * left.height) as f64), args.common.json);
+    }
+    Ok(())
 }
 
 fn check_outputs(args: &StereoArgs) -> Result<()> {

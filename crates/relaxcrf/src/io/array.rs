@@ -69,14 +69,28 @@ pub fn read_array(path: &Path) -> Result<Array> {
     let (shape, data) = match source.kind {
         Kind::Npy => npy::read(path, &mut source.reader, source.length)?,
         Kind::Zip => npz::read(path, source, &KEYS, true)?,
-        _ => {
-            return Err(Error::file(
-                path,
-                "is not an array; wanted .npy, .npz, or a folder with one grey picture per label",
-            ));
-        }
+        _ => return Err(not_an_array(path)),
     };
     Ok(Array { shape, data })
+}
+
+/// The shape of what [`read_array`] would return, from headers alone.
+pub fn array_shape(path: &Path) -> Result<Vec<usize>> {
+    if path.is_dir() {
+        let pictures = pictures_in(path)?;
+        let (width, height, _) = picture::image_size(&pictures[0])?;
+        return Ok(vec![pictures.len(), height, width]);
+    }
+    let mut source = open(path)?;
+    match source.kind {
+        Kind::Npy => npy::shape(path, &mut source.reader, source.length),
+        Kind::Zip => npz::shape(path, source, &KEYS),
+        _ => Err(not_an_array(path)),
+    }
+}
+
+fn not_an_array(path: &Path) -> Error {
+    Error::file(path, "is not an array; wanted .npy, .npz, or a folder with one grey picture per label")
 }
 
 /// Reads one grey picture per label as probabilities (value / 255): `L x H x W`.

@@ -27,7 +27,7 @@ mod picture;
 mod pnm;
 mod preset;
 
-pub use array::{Array, energies_from_scores, read_array, read_label_images};
+pub use array::{Array, array_shape, energies_from_scores, read_array, read_label_images};
 pub use atomic::write_atomically;
 pub use c_unary::{CompressedScores, read_c_unary};
 pub use labels::{LabelMap, read_labels, write_labels};
@@ -36,7 +36,7 @@ pub use npy::write_npy_f32;
 pub use npz::{list_npz, read_npz};
 pub use palette::Palette;
 pub use pfm::{read_pfm, write_pfm};
-pub use picture::{read_image, write_disparity, write_grey16, write_image, write_rgb};
+pub use picture::{image_size, read_image, write_disparity, write_grey16, write_image, write_rgb};
 pub use preset::{find_preset, read_preset, write_preset};
 
 use std::fs::File;

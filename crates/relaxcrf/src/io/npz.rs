@@ -1,6 +1,6 @@
 //! NumPy's `.npz`: a zip archive of `.npy` arrays.
 
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use zip::ZipArchive;
@@ -32,6 +32,27 @@ pub(super) fn read<T: Sample>(
     wanted: &[&str],
     or_only: bool,
 ) -> Result<(Vec<usize>, Vec<T>)> {
+    with_entry(path, source, wanted, or_only, |key, entry, length| {
+        let array = npy::read(path, entry, length)?;
+        // The checksum is compared only once the entry has been read to its end.
+        std::io::copy(entry, &mut std::io::sink())
+            .map_err(|e| Error::file(path, format!("array {key} is damaged: {e}")))?;
+        Ok(array)
+    })
+}
+
+/// The shape of that array; or of the file's only one.
+pub(super) fn shape(path: &Path, source: Source, wanted: &[&str]) -> Result<Vec<usize>> {
+    with_entry(path, source, wanted, true, |_, entry, length| npy::shape(path, entry, length))
+}
+
+fn with_entry<T>(
+    path: &Path,
+    source: Source,
+    wanted: &[&str],
+    or_only: bool,
+    visit: impl FnOnce(&str, &mut dyn Read, u64) -> Result<T>,
+) -> Result<T> {
     let (mut archive, keys) = open_archive(path, source)?;
     let key = match (&keys[..], or_only) {
         ([only], true) => only,
@@ -50,11 +71,7 @@ pub(super) fn read<T: Sample>(
             format!("array {key} claims {length} bytes, packed into {packed}: impossible"),
         ));
     }
-    let array = npy::read(path, &mut entry, length)?;
-    // The checksum is compared only once the entry has been read to its end.
-    std::io::copy(&mut entry, &mut std::io::sink())
-        .map_err(|e| Error::file(path, format!("array {key} is damaged: {e}")))?;
-    Ok(array)
+    visit(key, &mut entry, length)
 }
 
 type Archive = ZipArchive<BufReader<std::fs::File>>;

@@ -3,7 +3,7 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use image::{DynamicImage, ImageReader};
+use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::atomic::write_atomically;
 use super::limits::{by, check_pixels};
@@ -23,6 +23,41 @@ pub fn read_image(path: &Path) -> Result<Image> {
         Kind::Zip => from_array(path, npz::read(path, source, &["image", "arr_0"], true)?),
         Kind::Pfm => pfm::read_pfm(path),
         Kind::Png | Kind::Pnm | Kind::Other => Ok(from_picture(decode(path, source)?)),
+    }
+}
+
+/// Width, height and channels of what [`read_image`] would return, from the file's header alone.
+pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
+    let mut source = open(path)?;
+    let shape = match source.kind {
+        Kind::Npy => npy::shape(path, &mut source.reader, source.length)?,
+        Kind::Zip => npz::shape(path, source, &["image", "arr_0"])?,
+        Kind::Pfm => {
+            let image = pfm::read_pfm(path)?;
+            return Ok((image.width, image.height, image.channels));
+        }
+        Kind::Png | Kind::Pnm | Kind::Other => {
+            let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
+            let reader = ImageReader::new(source.reader);
+            let decoder = reader
+                .with_guessed_format()
+                .map_err(|e| fail(e.to_string()))?
+                .into_decoder()
+                .map_err(|e| fail(e.to_string()))?;
+            let (width, height) = decoder.dimensions();
+            check_pixels(path, width.into(), height.into(), source.length)?;
+            let colour = decoder.color_type();
+            let channels = usize::from(colour.channel_count()) - usize::from(colour.has_alpha());
+            return Ok((width as usize, height as usize, channels));
+        }
+    };
+    match shape[..] {
+        [height, width] => Ok((width, height, 1)),
+        [height, width, channels] => Ok((width, height, channels)),
+        _ => Err(Error::file(
+            path,
+            format!("holds an array of {}; wanted height x width (x channels)", by(&shape)),
+        )),
     }
 }
 
@@ -200,6 +235,27 @@ mod tests {
     use super::super::testing::{folder, shared};
     use super::super::{read_labels, write_npy_f32};
     use super::*;
+
+    #[test]
+    fn sizes_are_known_from_headers() {
+        let dir = folder();
+        let path = |name: &str| dir.path().join(name);
+        ImageBuffer::from_fn(5, 3, |_, _| Rgb([1u8, 2, 3])).save(path("a.png")).unwrap();
+        ImageBuffer::from_fn(5, 3, |_, _| Rgba([1u8, 2, 3, 4])).save(path("b.png")).unwrap();
+        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u8])).save(path("c.bmp")).unwrap();
+        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u16])).save(path("d.tiff")).unwrap();
+        write_npy_f32(&path("e.npy"), &[4, 6], &[0.0; 24]).unwrap();
+        write_npy_f32(&path("f.npy"), &[4, 3, 2], &[0.0; 24]).unwrap();
+        for name in ["a.png", "b.png", "c.bmp", "d.tiff", "e.npy", "f.npy"] {
+            let image = read_image(&path(name)).unwrap();
+            let wanted = (image.width, image.height, image.channels);
+            assert_eq!(image_size(&path(name)).unwrap(), wanted, "{name}");
+        }
+        assert_eq!(crate::io::array_shape(&path("f.npy")).unwrap(), [4, 3, 2]);
+        assert!(crate::io::array_shape(&path("a.png")).unwrap_err().to_string().contains("not an array"));
+        fs::write(path("cut.png"), &fs::read(path("a.png")).unwrap()[..10]).unwrap();
+        assert!(image_size(&path("cut.png")).is_err() && image_size(&path("absent")).is_err());
+    }
 
     #[test]
     fn every_lossless_format_gives_the_same_picture() {

@@ -1,5 +1,7 @@
 //! Kernels as users state them, and the features they stand for.
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 
 /// One Gaussian kernel of the pairwise term: `weight · exp(-|f_a - f_b|² / 2)`.
@@ -50,9 +52,23 @@ impl Kernel {
         }
     }
 
+    /// Values per point that the kernel itself holds.
+    pub(crate) fn values_kept(&self, points: usize) -> usize {
+        match &self.features {
+            Features::Position { .. } => 0,
+            Features::Bilateral { image, .. } => image.len() / points.max(1),
+            Features::Given { dims, .. } => *dims,
+        }
+    }
+
     /// Checks the kernel against the grid and lays out its features, position first, x before y.
     /// Returns the rows and their length.
     pub(super) fn lay_out(&self, sizes: &[usize]) -> Result<(Vec<f32>, usize)> {
+        self.lay_out_some(sizes, 0..sizes.iter().product())
+    }
+
+    /// The same for some of the points only.
+    pub(crate) fn lay_out_some(&self, sizes: &[usize], some: Range<usize>) -> Result<(Vec<f32>, usize)> {
         let points: usize = sizes.iter().product();
         if !(self.weight.is_finite() && self.weight >= 0.0) {
             return Err(Error::value(
@@ -64,7 +80,7 @@ impl Kernel {
         match &self.features {
             Features::Position { sigma } => {
                 let sigma = per_axis("sigma", sigma, sizes.len())?;
-                Ok((positions(sizes, &sigma), sizes.len()))
+                Ok((positions(sizes, &sigma, some), sizes.len()))
             }
             Features::Bilateral { sigma, image, sigma_color } => {
                 if image.is_empty() || image.len() % points != 0 {
@@ -79,8 +95,9 @@ impl Kernel {
                 let sigma = per_axis("sigma", sigma, sizes.len())?;
                 let sigma_color = per_axis("colour sigma", sigma_color, channels)?;
                 let (axes, dims) = (sizes.len(), sizes.len() + channels);
-                let position = positions(sizes, &sigma);
-                let mut rows = Vec::with_capacity(points * dims);
+                let image = &image[some.start * channels..some.end * channels];
+                let mut rows = Vec::with_capacity(some.len() * dims);
+                let position = positions(sizes, &sigma, some);
                 for (p, color) in position.chunks_exact(axes).zip(image.chunks_exact(channels)) {
                     rows.extend_from_slice(p);
                     rows.extend(color.iter().zip(&sigma_color).map(|(&c, &s)| c / s));
@@ -95,7 +112,7 @@ impl Kernel {
                         format!("{points} rows of {dims}"),
                     ));
                 }
-                Ok((rows.clone(), *dims))
+                Ok((rows[some.start * dims..some.end * dims].to_vec(), *dims))
             }
         }
     }
@@ -114,10 +131,9 @@ fn per_axis(what: &str, values: &[f32], axes: usize) -> Result<Vec<f32>> {
 }
 
 /// Grid coordinates divided by sigma, fastest axis first. `sizes` has the slowest axis first.
-fn positions(sizes: &[usize], sigma: &[f32]) -> Vec<f32> {
-    let points: usize = sizes.iter().product();
-    let mut rows = Vec::with_capacity(points * sizes.len());
-    for index in 0..points {
+fn positions(sizes: &[usize], sigma: &[f32], some: Range<usize>) -> Vec<f32> {
+    let mut rows = Vec::with_capacity(some.len() * sizes.len());
+    for index in some {
         let mut rest = index;
         for (&size, &s) in sizes.iter().rev().zip(sigma) {
             rows.push(((rest % size) as f64 / f64::from(s)) as f32);
@@ -133,7 +149,10 @@ mod tests {
 
     #[test]
     fn positions_run_fastest_axis_first() {
-        assert_eq!(positions(&[2, 3], &[1.0, 10.0]), [0., 0., 1., 0., 2., 0., 0., 0.1, 1., 0.1, 2., 0.1]);
+        assert_eq!(
+            positions(&[2, 3], &[1.0, 10.0], 0..6),
+            [0., 0., 1., 0., 2., 0., 0., 0.1, 1., 0.1, 2., 0.1]
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use self::chains::{Chains, Outcome};
 use self::tables::Experiment;
 use crate::args::{ModelArgs, ReproduceSegmentationArgs};
 use crate::commands::use_threads;
-use crate::dataset::{Dataset, Item};
+use crate::dataset::{Dataset, Item, sparse};
 use crate::inputs;
 use crate::journal::Journal;
 use crate::outputs::make_directory;
@@ -248,12 +248,6 @@ fn finite(energy: f64) -> Option<f64> {
 /// A method's name as a folder's.
 fn file_name(method: &str) -> String {
     Path::new(&method.replace(['/', ':', '='], "_")).display().to_string()
-}
-
-fn sparse(confusion: &Confusion) -> Vec<(usize, usize, u64)> {
-    let columns = confusion.labels() + 1;
-    let counts = confusion.counts().iter().enumerate().filter(|(_, n)| **n > 0);
-    counts.map(|(at, &n)| (at / columns, at % columns, n)).collect()
 }
 
 /// The way back from [`sparse`]; what does not fit is no record of ours.

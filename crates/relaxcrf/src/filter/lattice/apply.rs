@@ -20,12 +20,27 @@ pub(super) fn factors(each: Option<&[f32]>, gain: f32, first: usize) -> Factors<
     Factors { each: each.map(|f| &f[first..]), gain }
 }
 
+/// Channels per block: all of them if the vertex rows stay small, else a multiple of eight.
+fn block_width(rows: usize, channels: usize) -> usize {
+    let fitting = (BLOCK_BYTES / (4 * rows.max(1)) / 8 * 8).clamp(NARROWEST, WIDEST);
+    let blocks = channels.div_ceil(fitting);
+    channels.div_ceil(blocks.max(1)).next_multiple_of(8).min(fitting).min(channels.max(1))
+}
+
+/// Bytes of the buffers that applying a lattice with so many vertex rows takes.
+pub(crate) fn scratch_bytes(rows: usize, channels: usize) -> usize {
+    2 * 4 * rows * row_width(block_width(rows, channels))
+}
+
+/// The same for the layers of the softened order, which are never cut into blocks.
+pub(crate) fn layer_bytes(rows: usize) -> usize {
+    2 * 4 * rows * row_width(crate::filter::MAX_CELLS + 1)
+}
+
 impl Lattice {
-    /// Channels per block: all of them if the vertex rows stay small, else a multiple of eight.
+    /// Channels per block.
     pub(super) fn block_width(&self, channels: usize) -> usize {
-        let fitting = (BLOCK_BYTES / (4 * self.rows.max(1)) / 8 * 8).clamp(NARROWEST, WIDEST);
-        let blocks = channels.div_ceil(fitting);
-        channels.div_ceil(blocks.max(1)).next_multiple_of(8).min(fitting).min(channels.max(1))
+        block_width(self.rows, channels)
     }
 
     /// Each band with its rows, `width` wide, of a table.

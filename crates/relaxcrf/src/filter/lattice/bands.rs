@@ -243,6 +243,12 @@ impl<'p, W: Word> Builder<'p, W> {
         self.local.ids.push(id.unwrap_or(0));
     }
 
+    /// The vertices and the number of runs, for those who want to know no more.
+    pub(super) fn into_keys_and_runs(self) -> Option<(Vec<W>, usize)> {
+        let runs = self.local.run_ends.len();
+        (!self.full).then(|| (self.table.into_keys(), runs))
+    }
+
     fn finish(mut self) -> Option<Local<W>> {
         self.local.block_runs.push(self.local.run_ends.len() as u32);
         self.local.keys = self.table.into_keys();

@@ -16,6 +16,7 @@ mod embed;
 mod kernels;
 mod layered;
 pub(crate) mod simd;
+mod size;
 mod sparse;
 mod sweep;
 mod table;
@@ -31,8 +32,11 @@ use self::sparse::Neighbours;
 use self::table::{Packing, Word};
 use crate::error::{Error, Result};
 
+pub(crate) use self::apply::{layer_bytes, scratch_bytes};
 pub use self::embed::MAX_DIMS;
+pub use self::size::LatticeSize;
 pub(crate) use self::sparse::Reach;
+pub(crate) use self::sweep::sweep_bytes;
 pub use self::sweep::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables};
 
 /// Which lattice operator.

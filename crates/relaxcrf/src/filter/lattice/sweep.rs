@@ -71,23 +71,37 @@ pub struct Points<'r> {
 /// Bytes of one table up to which all channels stay together, whatever the number of vertices.
 const TABLE_BYTES: usize = 16 << 20;
 
+/// How channels are shared out to tables of so many rows at most, and the width of them all.
+fn parts(rows: usize, channels: usize) -> (Vec<Part>, usize) {
+    let widest = (TABLE_BYTES / (4 * rows.max(1)) / 8 * 8).clamp(8, WIDEST);
+    let mut parts: Vec<Part> = Vec::new();
+    let (mut first, mut lane) = (0, 0);
+    while first < channels {
+        let len = widest.min(channels - first);
+        // Rows of beliefs come in whole groups of eight, but for a single channel.
+        let width = if channels == 1 { 1 } else { row_width(len).max(8) };
+        parts.push(Part { lane, width });
+        (first, lane) = (first + len, lane + width);
+    }
+    (parts, lane)
+}
+
+/// Bytes that the tables of a sweep take, on lattices with so many vertex rows.
+pub(crate) fn sweep_bytes(rows: &[usize], channels: usize) -> usize {
+    let most = rows.iter().copied().max().unwrap_or(0);
+    let (parts, stride) = parts(most, channels);
+    let widest = parts.iter().map(|p| p.width).max().unwrap_or(0);
+    4 * (2 * stride * rows.iter().sum::<usize>() + widest * most)
+}
+
 impl<'a> Sweep<'a> {
     /// Terms on the same points; `None` without any.
     pub fn new(terms: Vec<SweepTerm<'a>>, channels: usize) -> Option<Self> {
         let points = terms.first()?.lattice.points;
         debug_assert!(terms.iter().all(|t| t.lattice.points == points));
         let rows = terms.iter().map(|t| t.lattice.rows).max().unwrap_or(1);
-        let widest = (TABLE_BYTES / (4 * rows) / 8 * 8).clamp(8, WIDEST);
-        let mut parts: Vec<Part> = Vec::new();
-        let (mut first, mut lane) = (0, 0);
-        while first < channels {
-            let len = widest.min(channels - first);
-            // Rows of beliefs come in whole groups of eight, but for a single channel.
-            let width = if channels == 1 { 1 } else { row_width(len).max(8) };
-            parts.push(Part { lane, width });
-            (first, lane) = (first + len, lane + width);
-        }
-        Some(Self { terms, points, channels, parts, stride: lane })
+        let (parts, stride) = parts(rows, channels);
+        Some(Self { terms, points, channels, parts, stride })
     }
 
     /// From one row of messages to the next: at least the number of channels.
@@ -97,9 +111,7 @@ impl<'a> Sweep<'a> {
 
     /// Bytes that the tables take.
     pub fn bytes(&self) -> usize {
-        let rows = self.terms.iter().map(|t| t.lattice.rows);
-        let widest = self.parts.iter().map(|p| p.width).max().unwrap_or(0);
-        4 * (2 * self.stride * rows.clone().sum::<usize>() + widest * rows.max().unwrap_or(0))
+        sweep_bytes(&self.terms.iter().map(|t| t.lattice.rows).collect::<Vec<_>>(), self.channels)
     }
 
     /// Puts `rows` (points x channels) into the tables.

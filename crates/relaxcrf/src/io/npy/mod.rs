@@ -104,6 +104,13 @@ pub(super) fn read<T: Sample>(
     Ok((header.shape, values))
 }
 
+/// The shape of an array, from its header alone.
+pub(super) fn shape(path: &Path, source: &mut dyn Read, length: u64) -> Result<Vec<usize>> {
+    let header = Header::read(path, source, length)?;
+    check_shape(path, &header.shape)?;
+    Ok(header.shape)
+}
+
 fn decode_any<T: Sample>(path: &Path, source: &mut dyn Read, n: usize, header: &Header) -> Result<Vec<T>> {
     let big = header.big_endian;
     match (header.class, header.size) {

@@ -1,0 +1,141 @@
+//! What can be typed after `batch`, and limits of memory.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use relaxcrf::solve::Pipeline;
+
+use super::{CommonArgs, LimitArgs, ModelArgs, PresetArgs, UnaryArgs};
+use crate::specs::{self, Shard};
+
+/// What a run may need, asked before it starts.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Resources")]
+pub struct ResourceArgs {
+    /// Refuse what needs more memory than this, before it is taken: 2GiB, 500MB
+    #[arg(long, value_name = "M", value_parser = specs::bytes)]
+    pub max_memory: Option<u64>,
+    /// Say how much memory and time it would take, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// How label maps are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LabelFormat {
+    /// Indexed PNG, 16-bit grey beyond 256 labels
+    Png,
+    /// NumPy array of the smallest unsigned type
+    Npy,
+}
+
+impl LabelFormat {
+    /// The ending of a file name.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Png => "png",
+            Self::Npy => "npy",
+        }
+    }
+}
+
+/// `relaxcrf batch`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "relaxcrf batch [OPTIONS] <MANIFEST | DIR | 'GLOB' | IMAGE...> -o OUT",
+    after_help = BATCH_HELP
+)]
+pub struct BatchArgs {
+    /// A manifest (.csv, .jsonl), a directory, a glob pattern in quotes, or images: see below
+    #[arg(value_name = "INPUT", required = true, num_args = 1..)]
+    pub inputs: Vec<PathBuf>,
+    /// Directory for the results; made if absent. A run that was stopped goes on from there
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub source: BatchSource,
+    /// Directory of true label maps, to measure accuracy and IoU before and after
+    #[arg(long, value_name = "DIR", help_heading = "Data")]
+    pub truth: Option<PathBuf>,
+    /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
+    #[arg(long, value_name = "V", help_heading = "Data")]
+    pub void: Option<specs::VoidSpec>,
+    /// Which images of a data directory: NAME for DIR/NAME.txt, a file with one ID per line, or `all`
+    #[arg(long, value_name = "S", default_value = "all", help_heading = "Data")]
+    pub split: String,
+    /// Use only the first N images
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Data")]
+    pub limit: Option<u32>,
+    /// Do one part of the list only: I/N, counted from 1. All parts may write to the same OUT
+    #[arg(long, value_name = "I/N", help_heading = "Data")]
+    pub shard: Option<Shard>,
+    #[command(flatten)]
+    pub unary: UnaryArgs,
+    /// How label maps are written
+    #[arg(long, value_name = "F", default_value = "png")]
+    pub format: LabelFormat,
+    /// Also write the beliefs that the last stage ended with: OUT/probs/NAME.npy, labels x height x width
+    #[arg(long, visible_alias = "probabilities")]
+    pub save_probs: bool,
+    /// Write a page about the whole set: throughput, what changed most, failures, measures
+    #[arg(long, value_name = "F.html", value_parser = specs::page_output)]
+    pub report: Option<PathBuf>,
+    /// Images at the same time [default: as many as there are threads]. Threads are shared out among them
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Leave out what is finished: same inputs, same settings, outputs still there. This is the default
+    #[arg(long, conflicts_with = "fresh")]
+    pub resume: bool,
+    /// Do everything again, finished or not
+    #[arg(long, visible_alias = "no-resume")]
+    pub fresh: bool,
+    #[command(flatten)]
+    pub resources: ResourceArgs,
+    #[command(flatten)]
+    pub preset: PresetArgs,
+    #[command(flatten)]
+    pub model: ModelArgs,
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
+    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT, help_heading = "Method")]
+    pub method: Pipeline,
+    #[command(flatten)]
+    pub limits: LimitArgs,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Where the unary energies of images are, if not beside them.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+#[command(next_help_heading = "Data")]
+pub struct BatchSource {
+    /// Directory of probabilities: NAME.npy, NAME.npz, or folders NAME with one grey image per label
+    #[arg(long, value_name = "DIR")]
+    pub probs: Option<PathBuf>,
+    /// Directory of energies (.npy, .npz) or compressed scores (.c_unary)
+    #[arg(long, value_name = "DIR")]
+    pub unary: Option<PathBuf>,
+    /// Directory of hard labels to be corrected: indexed or grey images, or integer arrays
+    #[arg(long, value_name = "DIR")]
+    pub labels: Option<PathBuf>,
+}
+
+const BATCH_HELP: &str = "\
+INPUT is one of
+  - a data directory: images/NAME.png (or .jpg, ...), and probs/, unary/ or labels/ with files of the same names; \
+truth/ and labels.json if there are any;
+  - any other directory of images, a glob pattern, or images: each NAME.jpg with its probabilities NAME.npy (or .npz, or scores \
+NAME.c_unary) beside it, or in the directory that --probs, --unary or --labels names;
+  - a manifest: CSV with a heading, or one JSON object per line, with the columns image, one of probabilities, unaries or \
+labels, and if you like truth and output (the name of the results). Paths are relative to the manifest.
+
+OUT gets labels/NAME.png, probs/NAME.npy if asked for, and log.jsonl with one line per image: energy, bound, seconds, the share \
+of pixels that changed, or what went wrong. An image that fails is reported and left out; the rest goes on, and the exit code \
+is 1. Every file appears whole or not at all. Run the same command again after any interruption: what is finished is not done \
+again. Several runs may work on the same OUT at the same time and share the work.
+
+Examples:
+  relaxcrf batch voc/ -o out --method mf5 --report out/report.html
+  relaxcrf batch 'photos/*.jpg' --probs probs/ -o out --jobs 8 --max-memory 8GiB
+  relaxcrf batch list.csv -o out --shard 3/16
+  relaxcrf batch list.csv -o out --method auto --dry-run";

@@ -1,0 +1,175 @@
+//! `relaxcrf batch`: many images, come what may.
+//!
+//! Each image is claimed, looked up, refined, written and logged, in this order: whatever happens between two of these,
+//! the next run finds either a logged result whose files are whole, or nothing to rely on and does the image again.
+
+mod claims;
+mod identity;
+mod items;
+mod manifest;
+mod plan;
+mod queue;
+mod record;
+mod summary;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use self::claims::Claims;
+use self::items::Items;
+use self::queue::Queue;
+use self::record::{Finds, Record, open_log};
+use self::summary::Summary;
+use self::work::{Shop, Turn, check_folders};
+use super::use_threads;
+use crate::args::BatchArgs;
+use crate::memory::Budget;
+use crate::outputs::{check_writable, make_directory};
+use crate::progress::Tally;
+use crate::{inputs, parallel, report};
+
+/// Failures and warnings shown on the terminal; all of them are in the log.
+const MOST_SHOWN: usize = 20;
+
+/// Refines everything that is not finished.
+pub fn run(args: &BatchArgs) -> Result<()> {
+    let items = items::collect(args)?;
+    use_threads(&args.common)?;
+    let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let settings = identity::settings(args, &model, items.labels.void)?;
+    let threads = rayon::current_num_threads();
+    // Fewer images than jobs: the rest of the threads goes inside the images.
+    let jobs = args.jobs.map_or(threads, usize::from).min(items.list.len()).max(1);
+    let log = args.output.join(log_name(args));
+    if args.resources.dry_run {
+        return plan::show(args, &items, &model, &settings, &log, jobs);
+    }
+    let folders: Vec<PathBuf> = ["labels", "probs"]
+        .into_iter()
+        .filter(|f| *f == "labels" || args.save_probs)
+        .map(|f| args.output.join(f))
+        .collect();
+    folders.iter().try_for_each(|folder| make_directory(folder))?;
+    check_folders(&args.output, &items.list)?;
+    if let Some(page) = &args.report {
+        check_writable(page, &[])?;
+    }
+    let shop = Shop {
+        args,
+        model,
+        settings,
+        void: items.labels.void,
+        claims: Claims::join(&args.output, &folders)?,
+        log: open_log(&log)?,
+        finds: Mutex::new(Finds::read(&args.output, &log)?),
+        budget: args.resources.max_memory.map(Budget::new),
+    };
+    let started = Instant::now();
+    let outcome = work_through(&shop, &items, jobs, threads)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let summary = Summary::new(args, &items, jobs, &outcome.counts, seconds)?;
+    if let Some(page) = &args.report {
+        summary.page(args, &items)?.write(page)?;
+    }
+    if args.common.json {
+        report::print_json(&summary)?;
+    } else if !args.common.quiet {
+        report::print(&report::facts(&summary.facts(args, &log)))?;
+    }
+    match (outcome.broken, summary.failed) {
+        (Some(e), _) => Err(e),
+        (None, 0) => Ok(()),
+        (None, failed) => bail!(
+            "{failed} of {} images failed; why is in {}; run the same command again once that is mended",
+            items.list.len(),
+            log.display()
+        ),
+    }
+}
+
+/// Each part of a list has its own log, so that machines that work on different parts need not share one.
+fn log_name(args: &BatchArgs) -> String {
+    args.shard.map_or("log.jsonl".into(), |s| format!("log-{}-of-{}.jsonl", s.part, s.of))
+}
+
+/// How many images a run did, found finished, and failed on.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub done: AtomicUsize,
+    pub finished_before: AtomicUsize,
+    pub failed: AtomicUsize,
+    pub pixels: AtomicUsize,
+}
+
+struct Outcome {
+    counts: Counts,
+    /// Why the run ended before its time.
+    broken: Option<anyhow::Error>,
+}
+
+fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Result<Outcome> {
+    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0);
+    let queue = Queue::new(items.list.len());
+    let counts = Counts::default();
+    let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
+    let warned = AtomicUsize::new(0);
+    parallel::workers(jobs, threads, || {
+        while let Some(at) = queue.take() {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let item = &items.list[at];
+            tally.say(&item.name);
+            match shop.turn(item) {
+                Ok(Turn::Busy) => {
+                    queue.later(at);
+                    continue;
+                }
+                Ok(Turn::Finished) => {
+                    counts.finished_before.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Turn::Ended(record)) => tell(&record, &counts, &warned, &tally, shop.args.common.quiet),
+                Err(e) => {
+                    stop.store(true, Ordering::Relaxed);
+                    broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                    return;
+                }
+            }
+            tally.step();
+        }
+    })?;
+    drop(tally);
+    Ok(Outcome { counts, broken: broken.into_inner().unwrap_or_else(PoisonError::into_inner) })
+}
+
+fn tell(record: &Record, counts: &Counts, warned: &AtomicUsize, tally: &Tally, quiet: bool) {
+    match &record.error {
+        None => {
+            counts.done.fetch_add(1, Ordering::Relaxed);
+            counts.pixels.fetch_add(record.pixels.unwrap_or(0), Ordering::Relaxed);
+        }
+        Some(error) => {
+            let before = counts.failed.fetch_add(1, Ordering::Relaxed);
+            if before < MOST_SHOWN {
+                tally.complain(&format!("{}: {error}", record.item));
+            } else if before == MOST_SHOWN {
+                tally.complain("there are more failures, which are only in the log");
+            }
+        }
+    }
+    if quiet {
+        return;
+    }
+    for warning in &record.warnings {
+        match warned.fetch_add(1, Ordering::Relaxed) {
+            before if before < MOST_SHOWN => tally.complain(&format!("warning: {warning}")),
+            MOST_SHOWN => tally.complain("there are more warnings, which are only in the log"),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `batch --dry-run`: what a run would do and take.
+
+use std::path::Path;
+
+use anyhow::Result;
+use indicatif::ProgressBar;
+use relaxcrf::io;
+use serde::Serialize;
+
+use super::identity;
+use super::items::{Item, Items};
+use super::record::Finds;
+use super::work::outputs;
+use crate::args::{BatchArgs, ModelArgs};
+use crate::forecast::{self, shown_time};
+use crate::inputs;
+use crate::memory::Needs;
+use crate::report::{self, Messages};
+use crate::specs::shown_bytes;
+
+/// Images that are looked at closely: their memory is counted and a piece of them is timed.
+const SAMPLED: usize = 5;
+
+#[derive(Debug, Serialize)]
+struct Plan {
+    images: usize,
+    finished: usize,
+    to_do: usize,
+    /// What lacks something that can be seen without reading it.
+    lacking: usize,
+    pixels: u64,
+    method: String,
+    jobs: usize,
+    /// Of the largest images among those looked at, in bytes.
+    memory_per_image: u64,
+    memory: u64,
+    /// Processor seconds for an image of mean size, and for the whole.
+    seconds_per_image: Option<f64>,
+    seconds: Option<f64>,
+}
+
+/// Prints the plan, and does nothing.
+pub fn show(
+    args: &BatchArgs,
+    items: &Items,
+    model: &ModelArgs,
+    settings: &str,
+    log: &Path,
+    jobs: usize,
+) -> Result<()> {
+    let mut finds = Finds::read(&args.output, log)?;
+    finds.refresh()?;
+    let (mut finished, mut lacking, mut pixels) = (0, 0, 0u64);
+    let mut to_do: Vec<(&Item, u64)> = Vec::new();
+    for item in &items.list {
+        let size = item.source.is_ok().then(|| io::image_size(&item.image).ok()).flatten();
+        let Some((width, height, _)) = size else {
+            lacking += 1;
+            report::complain(&format!("{}: {}", item.name, what_is_wrong(item)));
+            continue;
+        };
+        if !args.fresh && is_finished(args, &finds, item, settings) {
+            finished += 1;
+            continue;
+        }
+        pixels += (width * height) as u64;
+        to_do.push((item, (width * height) as u64));
+    }
+    // The largest for memory, and some from the whole list for time.
+    let largest = to_do.iter().max_by_key(|(_, size)| *size).map(|(item, _)| *item);
+    let step = to_do.len().div_ceil(SAMPLED).max(1);
+    let some: Vec<&Item> = to_do.iter().step_by(step).map(|(item, _)| *item).collect();
+    let needs = largest.iter().copied().chain(some.iter().copied());
+    let peaks = needs.filter_map(|item| {
+        let source = item.source.as_ref().ok()?.source();
+        Needs::of_files(&item.image, source, &args.unary, model, &args.method, None).ok()
+    });
+    let most = peaks.map(|needs| needs.peak).max().unwrap_or(0);
+    let rates: Vec<f64> = some.iter().filter_map(|item| seconds_per_pixel(args, item, model).ok()).collect();
+    let rate = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    let fitting = args.resources.max_memory.map_or(jobs, |limit| jobs.min((limit / most.max(1)) as usize));
+    let plan = Plan {
+        images: items.list.len(),
+        finished,
+        to_do: to_do.len(),
+        lacking,
+        pixels,
+        method: args.method.to_string(),
+        jobs,
+        memory_per_image: most,
+        memory: most * fitting.max(1) as u64,
+        seconds_per_image: rate.map(|r| r * pixels as f64 / to_do.len().max(1) as f64),
+        seconds: rate.map(|r| r * pixels as f64 / fitting.max(1) as f64),
+    };
+    if args.common.json {
+        return report::print_json(&plan);
+    }
+    let limit = args.resources.max_memory;
+    let too_large = limit.filter(|limit| most > *limit).map_or(String::new(), |limit| {
+        format!("; more than --max-memory {}: such images would fail", shown_bytes(limit))
+    });
+    report::print(&report::facts(&[
+        (
+            "images",
+            format!(
+                "{}: {} to do, {} finished, {} that lack something",
+                plan.images, plan.to_do, plan.finished, plan.lacking
+            ),
+        ),
+        ("pixels to do", format!("{:.1} million", pixels as f64 / 1e6)),
+        ("method", format!("{}, {jobs} at a time", plan.method)),
+        (
+            "memory",
+            format!("about {} an image, {} in all{too_large}", shown_bytes(most), shown_bytes(plan.memory)),
+        ),
+        (
+            "time",
+            match (plan.seconds_per_image, plan.seconds) {
+                (Some(each), Some(all)) => format!(
+                    "about {} an image on one thread, {} in all, from pieces of {} images timed here",
+                    shown_time(each),
+                    shown_time(all),
+                    rates.len()
+                ),
+                _ => "unknown: no image could be read".into(),
+            },
+        ),
+    ]))
+}
+
+fn what_is_wrong(item: &Item) -> String {
+    match &item.source {
+        Err(why) => why.clone(),
+        Ok(_) => io::image_size(&item.image).err().map_or(String::new(), |e| e.to_string()),
+    }
+}
+
+/// As a run would decide it.
+fn is_finished(args: &BatchArgs, finds: &Finds, item: &Item, settings: &str) -> bool {
+    let (labels, _) = outputs(args, &item.name);
+    let Some(known) = finds.get(&item.name).filter(|_| args.output.join(labels).is_file()) else {
+        return false;
+    };
+    identity::of_item(item, settings).is_ok_and(|key| key == known.key)
+        && known.outputs.iter().all(|(path, content)| {
+            identity::of_file(&args.output.join(path)).is_ok_and(|now| now == *content)
+        })
+}
+
+/// Times the method on a piece of an image.
+fn seconds_per_pixel(args: &BatchArgs, item: &Item, model: &ModelArgs) -> Result<f64> {
+    let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
+    let quiet = Messages::new(true, ProgressBar::hidden());
+    let (image, labels, rows) = inputs::image_and_rows(&item.image, source, &args.unary, &quiet)?;
+    let settings = args.limits.settings(args.common.seed);
+    forecast::seconds_per_pixel(&image, &rows, labels, model, &args.method, &settings)
+}

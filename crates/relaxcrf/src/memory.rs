@@ -1,0 +1,197 @@
+//! How much memory a problem takes, known before any of it is taken.
+//!
+//! The numbers are upper bounds for what the library itself allocates at the same time: a test measures every method
+//! against them and finds them at most twice too large. What they depend on besides sizes is the number of lattice
+//! vertices, which is the image's affair: [`KernelSize::measure`] counts them in a fraction of the time and memory that
+//! building the lattice takes, and [`KernelSize::guess`] stands in where there is no image yet.
+//!
+//! ```
+//! use relaxcrf::memory::{KernelSize, Problem};
+//! use relaxcrf::model::{Features, FilterKind, Kernel};
+//! # fn main() -> relaxcrf::Result<()> {
+//! let kernel = Kernel { features: Features::Position { sigma: vec![3.0] }, weight: 1.5 };
+//! let sizes = [480, 640];
+//! let kernels = vec![KernelSize::measure(&kernel, &sizes, FilterKind::Auto)?];
+//! let problem = Problem { pixels: 480 * 640, labels: 21, kernels, zero_diagonal: true };
+//! let needed = problem.estimate(&"qp+dc-neg".parse()?);
+//! assert!(needed.peak() > 200 << 20 && needed.peak() < 500 << 20);
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::error::Result;
+use crate::filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
+use crate::model::{FilterKind, Kernel, choose_filter};
+use crate::solve::{Method, Pipeline};
+
+/// One kernel, as far as memory is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelSize {
+    /// Dimension of its features.
+    pub dims: usize,
+    /// Values per pixel that it keeps besides the features: an image's channels, or the features as they were given.
+    pub kept: usize,
+    /// Its filter; never `Auto`.
+    pub filter: FilterKind,
+    /// Its lattice, if it has one.
+    pub lattice: Option<LatticeSize>,
+}
+
+impl KernelSize {
+    /// For a kernel on a grid, with the lattice's vertices counted.
+    pub fn measure(kernel: &Kernel, sizes: &[usize], filter: FilterKind) -> Result<Self> {
+        let points: usize = sizes.iter().product();
+        let (first, dims) = kernel.lay_out_some(sizes, 0..points.min(1))?;
+        drop(first);
+        let filter = choose_filter(filter, kernel, sizes);
+        let lattice = match filter {
+            FilterKind::Exact | FilterKind::Separable => None,
+            _ => {
+                // Whatever could be wrong with the kernel was found above.
+                let rows = |some| kernel.lay_out_some(sizes, some).map(|(rows, _)| rows).unwrap_or_default();
+                Some(LatticeSize::measure(points, dims, rows)?)
+            }
+        };
+        Ok(Self { dims, kept: kernel.values_kept(points), filter, lattice })
+    }
+
+    /// For an image that has not been read: a lattice with as many vertices as photographs have them, one for every
+    /// four pixels at most. Noise and very narrow kernels have more.
+    pub fn guess(points: usize, dims: usize, kept: usize, filter: FilterKind) -> Self {
+        let lattice = match filter {
+            FilterKind::Exact | FilterKind::Separable => None,
+            _ => Some(LatticeSize { points, dims, vertices: points / 4, rows: points / 3, runs: points / 2 }),
+        };
+        Self { dims, kept, filter, lattice }
+    }
+
+    /// Kept as long as the model.
+    fn model_bytes(&self, n: u64) -> u64 {
+        let (d, m) = (self.dims as u64, self.dims as u64 + 1);
+        // Features, scalings of both sides, and what the kernel was given.
+        let common = n * 4 * (d + 2 + self.kept as u64);
+        common
+            + match (self.filter, self.lattice) {
+                (FilterKind::Exact, _) => n * 4 * (d + 2),
+                (_, None) => 0,
+                (_, Some(lattice)) => {
+                    let (v, copies) = (lattice.vertices as u64, (lattice.rows - lattice.vertices) as u64);
+                    // The lists of runs start with room for half of the points and double when that is used up.
+                    let runs = if 2 * lattice.runs as u64 <= n { n / 2 } else { n };
+                    n * 4 * m + runs * (4 * m + 1) + n / 16 + 12 * copies + m * v * 6
+                }
+            }
+    }
+
+    /// Beyond that while it is built.
+    fn building_bytes(&self, n: u64) -> u64 {
+        let m = self.dims as u64 + 1;
+        let laying_out = n * 4 * self.dims as u64;
+        let Some(lattice) = self.lattice else { return laying_out };
+        let (v, rows) = (lattice.vertices as u64, lattice.rows as u64);
+        // Hash tables of all bands, the keys in them, and the memory for simplices seen.
+        let bands = 8 * (2 * n).max(6 * rows) + 16 * rows + (n >> 14).clamp(1, 16) * (128 << 10);
+        // The common table, its keys, and the numbers that the bands' vertices get in it.
+        let numbering = 16 * 4 * rows + 16 * v + 8 * v + 8 * rows + 8 * (rows - v);
+        let chains = m * v * 9;
+        let sums = n * 8 + 8 * rows;
+        laying_out.max(bands).max(numbering + chains).max(sums)
+    }
+}
+
+/// A problem, as far as memory is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Number of pixels.
+    pub pixels: usize,
+    /// Number of labels.
+    pub labels: usize,
+    /// The kernels.
+    pub kernels: Vec<KernelSize>,
+    /// Whether equal labels cost nothing, as with all compatibilities but odd matrices.
+    pub zero_diagonal: bool,
+}
+
+/// Bytes, each an upper bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// What the model keeps.
+    pub model: u64,
+    /// The most while it is built, itself included.
+    pub building: u64,
+    /// What a run takes beside the model.
+    pub solving: u64,
+}
+
+impl Estimate {
+    /// The most at any time.
+    pub fn peak(&self) -> u64 {
+        self.building.max(self.model + self.solving)
+    }
+}
+
+impl Problem {
+    /// What building the model and running these methods takes.
+    pub fn estimate(&self, methods: &Pipeline) -> Estimate {
+        let n = self.pixels as u64;
+        let unary = self.row_bytes() * if self.zero_diagonal { 1 } else { 2 };
+        let (mut kept, mut building) = (unary + 12 * n, 0);
+        for kernel in &self.kernels {
+            building = building.max(kept + kernel.model_bytes(n) + kernel.building_bytes(n));
+            kept += kernel.model_bytes(n);
+        }
+        let solving = methods.stages().iter().map(|m| self.solving(m)).max().unwrap_or(0);
+        Estimate { model: kept, building: building.max(kept), solving }
+    }
+
+    /// One number per pixel and label.
+    fn row_bytes(&self) -> u64 {
+        4 * self.pixels as u64 * self.labels as u64
+    }
+
+    fn lattices(&self) -> impl Iterator<Item = &LatticeSize> {
+        self.kernels.iter().filter_map(|k| k.lattice.as_ref())
+    }
+
+    /// Buffers of filter calls on so many channels.
+    fn scratch(&self, channels: usize) -> u64 {
+        let lattices = self.lattices().map(|l| scratch_bytes(l.rows, channels)).max().unwrap_or(0) as u64;
+        let others = self.kernels.iter().any(|k| k.lattice.is_none());
+        lattices + if others { 12 * self.pixels as u64 * channels as u64 } else { 0 }
+    }
+
+    fn solving(&self, method: &Method) -> u64 {
+        let (n, labels) = (self.pixels as u64, self.labels);
+        // The beliefs; the best labelling, the last one and a new one; evaluating it.
+        let common = self.row_bytes() + n * 20 + self.scratch(labels) + (1 << 18);
+        let sweeps = || {
+            let swept = self.kernels.iter().all(|k| k.lattice.is_some()) && labels > 1;
+            let rows: Vec<usize> = self.lattices().map(|l| l.rows).collect();
+            if swept { sweep_bytes(&rows, labels) as u64 } else { self.row_bytes() }
+        };
+        // Sums over cuts go column by column, through bins or layers.
+        let columns = 16 * n + self.scratch(32);
+        let most_layers = self.lattices().map(|l| layer_bytes(l.rows)).max().unwrap_or(0) as u64;
+        let layers = 16 * n + self.scratch(16).max(most_layers);
+        let arrays = |count: u64| count * self.row_bytes();
+        let own = match method {
+            Method::Unary => arrays(1),
+            Method::MeanField => arrays(2) + sweeps(),
+            Method::MeanField5 => arrays(1) + sweeps(),
+            Method::Qp { .. } => arrays(4),
+            Method::DcNeg => arrays(3),
+            Method::DcGen => arrays(6),
+            Method::Graduated(_) => arrays(5),
+            Method::Lp(_) => arrays(7) + columns,
+            Method::SmoothLp(_) => arrays(9) + layers,
+            Method::ProxLp(_) => arrays(6) + columns,
+            Method::Exact => arrays(6) + layers,
+            Method::Expand | Method::Swap => arrays(2) + 16 * n + layers,
+            Method::TreeLp(_) => arrays(11) + columns,
+            // The hungriest of what it may choose.
+            Method::Auto => arrays(if labels == 2 { 6 } else { 9 }) + layers.max(sweeps()),
+        };
+        // Small things, and the room that growing lists leave.
+        (common + own) * 21 / 20
+    }
+}

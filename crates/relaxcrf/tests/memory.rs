@@ -1,0 +1,120 @@
+//! The estimates of memory against what is really allocated, for every method.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use peak_alloc::PeakAlloc;
+use relaxcrf::memory::{KernelSize, Problem};
+use relaxcrf::model::{FilterKind, Kernel, ModelBuilder};
+use relaxcrf::solve::{METHODS, Pipeline, Settings, solve};
+use relaxcrf::synth::{self, SegmentationScene};
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// Bytes allocated on top of what was there, at the most, and what is left.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, u64, u64) {
+    HEAP.reset_peak_usage();
+    let before = HEAP.current_usage();
+    let value = work();
+    (value, (HEAP.peak_usage() - before) as u64, (HEAP.current_usage() - before) as u64)
+}
+
+struct Case {
+    name: &'static str,
+    scene: SegmentationScene,
+    labels: usize,
+    kernels: Vec<Kernel>,
+    filter: FilterKind,
+}
+
+fn case(
+    name: &'static str,
+    size: (usize, usize),
+    labels: usize,
+    sigmas: [f32; 3],
+    filter: FilterKind,
+) -> Case {
+    use relaxcrf::model::Features::{Bilateral, Position};
+    let scene = synth::segmentation(size.0, size.1, labels, 5).unwrap();
+    let image = scene.image.data.clone();
+    let kernels = vec![
+        Kernel { features: Position { sigma: vec![sigmas[0]] }, weight: 1.5 },
+        Kernel {
+            features: Bilateral { sigma: vec![sigmas[1]], image, sigma_color: vec![sigmas[2]] },
+            weight: 5.0,
+        },
+    ];
+    Case { name, scene, labels, kernels, filter }
+}
+
+/// The estimate, the measured peak of building, what the model keeps, and the measured peak of each run.
+fn check(case: &Case, methods: &[&str]) {
+    let (width, height) = (case.scene.image.width, case.scene.image.height);
+    let sizes = [height, width];
+    let kernels: Vec<KernelSize> =
+        case.kernels.iter().map(|k| KernelSize::measure(k, &sizes, case.filter).unwrap()).collect();
+    let problem = Problem {
+        pixels: width * height,
+        labels: case.labels,
+        kernels: kernels.clone(),
+        zero_diagonal: true,
+    };
+    let unary =
+        relaxcrf::model::unary::from_probabilities(&case.scene.probabilities, case.labels, 1e-5).unwrap();
+    let (model, peak, kept) = measured(|| {
+        let builder =
+            ModelBuilder::image(width, height, case.labels).unary(unary.clone()).filter(case.filter);
+        case.kernels.iter().cloned().fold(builder, ModelBuilder::kernel).build().unwrap()
+    });
+    for (term, size) in model.pairwise().terms().iter().zip(&kernels) {
+        assert_eq!(term.filter().as_lattice().map(|l| l.size()), size.lattice, "{}", case.name);
+    }
+    let estimate = problem.estimate(&"unary".parse().unwrap());
+    within(&format!("{}: building", case.name), estimate.building, peak);
+    within(&format!("{}: the model", case.name), estimate.model, kept);
+    for method in methods {
+        let pipeline: Pipeline = method.parse().unwrap();
+        let settings = Settings {
+            max_iterations: Some(2),
+            time_limit: Some(Duration::from_millis(300)),
+            ..Settings::default()
+        };
+        let (result, peak, _) =
+            measured(|| solve(&model, &pipeline, None, &settings, &mut |_| ControlFlow::Continue(())));
+        if result.is_ok() && *method == "auto" {
+            // What it had time for is not known.
+            assert!(problem.estimate(&pipeline).solving >= peak);
+        } else if result.is_ok() {
+            within(&format!("{}: {method}", case.name), problem.estimate(&pipeline).solving, peak);
+        }
+    }
+}
+
+/// Never below what is used, and not far above.
+fn within(what: &str, estimate: u64, used: u64) {
+    let ratio = estimate as f64 / used as f64;
+    println!(
+        "{what}: {:.2} MB estimated, {:.2} MB used, {ratio:.2}",
+        estimate as f64 / 1e6,
+        used as f64 / 1e6
+    );
+    assert!(ratio >= 1.0, "{what}: {estimate} estimated, {used} used");
+    // The fixed part shows in problems as small as these.
+    assert!(estimate <= 2 * used + (4 << 20), "{what}: {estimate} estimated, {used} used");
+}
+
+// One test, because the heap is everybody's.
+#[test]
+fn estimates_are_upper_bounds_within_a_factor_of_two() {
+    let all: Vec<&str> = METHODS.iter().map(|m| m.name).chain(["qp+dc-neg", "qp:fw"]).collect();
+    let usual = [3.0, 60.0, 13.0];
+    check(&case("21 labels", (200, 150), 21, usual, FilterKind::Auto), &all);
+    check(&case("2 labels", (240, 180), 2, usual, FilterKind::Auto), &all);
+    check(&case("5 labels, many vertices", (200, 150), 5, [1.0, 10.0, 2.0], FilterKind::Auto), &all);
+    check(&case("5 labels, a narrow kernel", (200, 150), 5, [0.8, 60.0, 13.0], FilterKind::Auto), &all);
+    check(
+        &case("3 labels, exact sums", (48, 40), 3, [3.0, 20.0, 13.0], FilterKind::Exact),
+        &["mf", "qp", "lp"],
+    );
+}
