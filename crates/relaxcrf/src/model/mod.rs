@@ -160,8 +160,8 @@ impl Model {
     /// The same problem with its kernels behind another filter: `FilterKind::Exact` gives the true sums.
     pub fn with_filter(&self, kind: FilterKind) -> Result<Self> {
         let kernels = self.pairwise.terms().iter().map(|t| t.kernel().clone()).collect();
-        let pairwise =
-            Arc::new(Pairwise::new(&self.sizes, kernels, kind, self.pairwise.normalization(), None)?);
+        let grid = self.pairwise.grid().clone();
+        let pairwise = Arc::new(Pairwise::new(grid, kernels, kind, self.pairwise.normalization(), None)?);
         let rows = self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
         Ok(Self::assemble(self.sizes.clone(), rows, pairwise, self.compatibility.clone()))
     }
