@@ -3,6 +3,7 @@
 //! Each says what it got and what it wanted, because clap shows these texts as they are.
 
 mod datasets;
+mod tiles;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use relaxcrf::model::{Features, Kernel};
 
 pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+pub use self::tiles::{SizeSpec, memory};
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;
@@ -230,7 +232,7 @@ pub fn confidence(text: &str) -> Parsed<f32> {
 
 /// A label map to write: `.png` or `.npy`.
 pub fn label_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["png", "npy"], "wanted a name that ends in .png (indexed) or .npy")
+    output(text, &["png", "npy", "tif", "tiff"], "wanted a name that ends in .png (indexed), .npy or .tif")
 }
 
 /// An array to write: `.npy`.

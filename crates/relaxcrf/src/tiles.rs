@@ -12,17 +12,20 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Features, Kernel, Model};
 use crate::solve::{Pipeline, Settings, Solution, solve};
 
 /// The halo in standard deviations of the widest kernel.
 ///
 /// One lattice filter reaches at most 6 standard deviations, and gives less than 1 % of its weight to what is beyond 3;
-/// updates carry news further, but damp it. Measured by `relaxcrf study tiles`: see docs/scale.md.
+/// updates carry news further, but damp it. Measured by bench/huge/seams.py: see docs/scale.md.
 const REACH: f32 = 5.0;
 
 /// Sides of automatic tiles are multiples of this, as those of most tiled files.
 const STEP: usize = 256;
+
+/// Pixels of a sample.
+const SAMPLE_PIXELS: usize = 384 * 384;
 
 /// Memory for a tile unless told otherwise. A fixed number: what the machine has must not change results.
 pub const DEFAULT_MEMORY: u64 = 3 << 29;
@@ -30,6 +33,29 @@ pub const DEFAULT_MEMORY: u64 = 3 << 29;
 /// Pixels that surround a tile: what kernels with these standard deviations along an axis (in pixels) need.
 pub fn halo(sigmas: impl IntoIterator<Item = f32>) -> usize {
     (REACH * sigmas.into_iter().filter(|s| s.is_finite()).fold(0.0, f32::max)).ceil() as usize
+}
+
+/// The halo along each of `axes` (slowest first) that these kernels need. Kernels without weight need none.
+pub fn halos(kernels: &[Kernel], axes: usize) -> Result<Vec<usize>> {
+    let mut sigmas = vec![Vec::new(); axes];
+    for kernel in kernels.iter().filter(|k| k.weight > 0.0) {
+        match &kernel.features {
+            Features::Position { sigma } | Features::Bilateral { sigma, .. } => {
+                // One for all axes, or one for each with the fastest first.
+                for (k, along) in sigmas.iter_mut().rev().enumerate() {
+                    along.extend(sigma.get(k.min(sigma.len().saturating_sub(1))).copied());
+                }
+            }
+            Features::Given { .. } => {
+                return Err(Error::value(
+                    "kernel of a tiled image",
+                    kernel.describe(),
+                    "on position, or position and colour",
+                ));
+            }
+        }
+    }
+    Ok(sigmas.into_iter().map(halo).collect())
 }
 
 /// Bytes that solving takes per pixel, by mean field, judged by a `sample`: the model of a small part of the image.
@@ -51,6 +77,23 @@ pub fn bytes_per_pixel(sample: &Model, channels: usize) -> u64 {
         })
         .sum();
     (kernels + 20.0 * labels + 8.0 * channels as f64).ceil() as u64
+}
+
+/// Windows of an image whose models make good samples: in its middle and half way from there to its corners.
+pub fn samples(sizes: &[usize]) -> Vec<Vec<Range<usize>>> {
+    let longest = (SAMPLE_PIXELS as f64).powf(1.0 / sizes.len().max(1) as f64).round() as usize;
+    let part = |size: usize, quarter: usize| {
+        let side = size.min(longest);
+        let start = (size * quarter / 4).saturating_sub(side / 2).min(size - side);
+        start..start + side
+    };
+    let at = |quarter: &dyn Fn(usize) -> usize| {
+        sizes.iter().enumerate().map(|(k, &size)| part(size, quarter(k))).collect::<Vec<_>>()
+    };
+    let mut windows = vec![at(&|_| 2)];
+    windows.extend((0..1usize << sizes.len().min(8)).map(|corner| at(&|k| 1 + 2 * (corner >> k & 1))));
+    windows.dedup();
+    windows
 }
 
 /// The largest side of square (or cubic) tiles that are solved within `memory` bytes, halo included.
@@ -261,6 +304,26 @@ mod tests {
         assert_eq!(halo([0.3]), 2);
         assert_eq!(halo([]), 0);
         assert_eq!(halo([f32::INFINITY, 1.0]), 5);
+        let kernel = |sigma: Vec<f32>, weight| Kernel { features: Features::Position { sigma }, weight };
+        assert_eq!(halos(&[kernel(vec![3.0], 1.0), kernel(vec![9.0, 2.0], 1.0)], 2).unwrap(), [15, 45]);
+        assert_eq!(halos(&[kernel(vec![3.0], 1.0), kernel(vec![9.0], 0.0)], 3).unwrap(), [15; 3]);
+        let given = Kernel { features: Features::Given { rows: vec![], dims: 1 }, weight: 1.0 };
+        assert!(halos(&[given], 2).is_err());
+    }
+
+    #[test]
+    fn samples_lie_inside() {
+        for sizes in [vec![10, 10], vec![384, 2000], vec![20_000, 30_000], vec![1, 500], vec![70, 80, 90]] {
+            let windows = samples(&sizes);
+            for window in &windows {
+                assert!(
+                    window.iter().zip(&sizes).all(|(r, &s)| r.start < r.end && r.end <= s),
+                    "{sizes:?} {window:?}"
+                );
+                assert!(window.iter().map(Range::len).product::<usize>() <= SAMPLE_PIXELS * 11 / 10);
+            }
+            assert_eq!(windows.len() > 1, sizes.iter().any(|&s| s > 384 || sizes.len() > 2), "{sizes:?}");
+        }
     }
 
     #[test]

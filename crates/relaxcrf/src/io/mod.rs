@@ -43,7 +43,7 @@ pub use pfm::{read_pfm, write_pfm};
 pub use picture::{read_image, write_disparity, write_grey16, write_image, write_rgb};
 pub use preset::{find_preset, read_preset, write_preset};
 pub use tiff::GeoTags;
-pub use windows::{LabelFile, Raster, Window, write_npy_f32_by_window};
+pub use windows::{LabelFile, Raster, Window, npy_shape, write_npy_f32_by_window};
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};

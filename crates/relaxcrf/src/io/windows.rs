@@ -226,6 +226,11 @@ impl Raster {
     }
 }
 
+/// The sizes of a `.npy` array.
+pub fn npy_shape(path: &Path) -> Result<Vec<usize>> {
+    Ok(NpyWindows::open(path)?.shape().to_vec())
+}
+
 /// A label map to be written window by window.
 #[derive(Debug)]
 pub struct LabelFile<'a> {
