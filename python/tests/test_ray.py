@@ -71,7 +71,7 @@ def ray():
     module.shutdown()
 
 
-def voc(ray):
+def voc():
     """The photographs of the shared data with their probabilities, or generated scenes of different sizes."""
     folder = SHARED / "data" / "segmentation" / "voc"
     if not folder.is_dir():
@@ -89,22 +89,22 @@ def voc(ray):
     return rows
 
 
-class Mortal(Refiner):
-    """Dies at its first batch, once."""
-
-    def __init__(self, marker, **options):
-        super().__init__(**options)
-        self.marker = marker
-
-    def __call__(self, batch):
-        if not os.path.exists(self.marker):
-            open(self.marker, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(batch)
-
-
 def test_two_workers_and_one_that_dies(ray, tmp_path):
-    rows = voc(ray)
+    # Defined here, so that it travels to the workers by value: they do not know this file.
+    class Mortal(Refiner):
+        """Dies at its first batch, once."""
+
+        def __init__(self, marker, **options):
+            super().__init__(**options)
+            self.marker = marker
+
+        def __call__(self, batch):
+            if not os.path.exists(self.marker):
+                open(self.marker, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__call__(batch)
+
+    rows = voc()
     assert len(rows) >= 10 and len({r["image"].shape for r in rows}) > 1
     wanted = {r["name"]: relaxcrf.refine(r["image"], r["probabilities"]) for r in rows}
     data = ray.data.from_items(rows, override_num_blocks=4)

@@ -137,12 +137,12 @@ fn automatic_tiles_follow_the_memory() {
     let roomy = place.run(&line).json();
     assert_eq!(roomy["tiles"], 1);
     assert!(roomy["tile"].as_u64().unwrap() >= 1024, "{roomy}");
-    let tight = place.run(&format!("{line} --max-memory 64M")).json();
+    let tight = place.run(&format!("{line} --tile-memory 64M")).json();
     assert!(
         tight["tile"].as_u64() < roomy["tile"].as_u64()
             && tight["estimated_memory"].as_u64().unwrap() <= 64 << 20
     );
-    place.fails(&line.replace("--json", "--max-memory 1M"), 1, &["1 MiB", "at least"]);
+    place.fails(&line.replace("--json", "--tile-memory 1M"), 1, &["1 MiB", "at least"]);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::specs::{self, SizeSpec};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Huge images")]
 pub struct TileArgs {
-    /// Solve in square tiles: N pixels wide (made a multiple of 16), or as wide as --max-memory allows. Image and arrays
+    /// Solve in square tiles: N pixels wide (made a multiple of 16), or as wide as --tile-memory allows. Image and arrays
     /// are read, and labels written, by window: TIFF, BigTIFF, GeoTIFF and .npy never as a whole
     #[arg(long, value_name = "auto|N")]
     pub tile: Option<SizeSpec>,
@@ -17,5 +17,5 @@ pub struct TileArgs {
     pub halo: Option<SizeSpec>,
     /// Memory for --tile auto, such as 800M or 2GiB [default: 1.5GiB]
     #[arg(long, value_name = "BYTES", requires = "tile", value_parser = specs::memory)]
-    pub max_memory: Option<u64>,
+    pub tile_memory: Option<u64>,
 }

@@ -42,7 +42,7 @@ pub fn memory(text: &str) -> Parsed<u64> {
     };
     let amount: f64 = digits.trim().parse().map_err(|_| wanted())?;
     let bytes = amount * f64::from(power).exp2();
-    if bytes >= 1.0 && bytes < 1e18 { Ok(bytes as u64) } else { Err(wanted()) }
+    if (1.0..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wanted()) }
 }
 
 #[cfg(test)]

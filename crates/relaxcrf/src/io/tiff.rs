@@ -4,7 +4,7 @@ mod write;
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,6 @@ impl GeoTags {
 
 /// Whether the file begins as a TIFF or BigTIFF file does.
 pub(super) fn is_tiff(path: &Path) -> Result<bool> {
-    use std::io::Read;
     let mut start = Vec::new();
     let fail = |e| Error::file(path, format!("cannot be read: {e}"));
     if path.is_dir() {
@@ -76,6 +75,18 @@ pub(super) fn is_tiff(path: &Path) -> Result<bool> {
     }
     File::open(path).map_err(fail)?.take(4).read_to_end(&mut start).map_err(fail)?;
     Ok(matches!(start[..], [b'I', b'I', 42 | 43, 0] | [b'M', b'M', 0, 42 | 43]))
+}
+
+/// Whether this is a TIFF file that common picture readers do not take: BigTIFF, or with other bands than grey and RGB.
+pub(super) fn is_raster(path: &Path) -> Result<bool> {
+    if !is_tiff(path)? {
+        return Ok(false);
+    }
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut f| f.read_exact(&mut start));
+    let big = read.is_ok() && (start[2] == 43 || start[3] == 43);
+    // What cannot even be opened is left to the picture reader to complain about.
+    Ok(big || TiffWindows::open(path).is_ok_and(|t| !matches!(t.bands, 1 | 3)))
 }
 
 /// Values of one type, as they are stored.

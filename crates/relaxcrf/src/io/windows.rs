@@ -6,7 +6,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::limits::by;
+use super::labels::LabelMap;
+use super::limits::{by, check_pixels};
 use super::npy::{self, NpyWindows};
 use super::palette::Palette;
 use super::png_rows::write_png_by_window;
@@ -160,6 +161,23 @@ impl Raster {
         }
         let (width, height, bands, scale) = (first.width, first.height, files.len(), scale(first.samples));
         Ok(Self { path: path.to_path_buf(), origin: Origin::Several(files), width, height, bands, scale })
+    }
+
+    /// All of it at once, as a picture.
+    pub(super) fn into_image(mut self) -> Result<Image> {
+        let (width, height) = (self.width, self.height);
+        // No length to compare with: what is missing from the file is noticed when it is read.
+        check_pixels(&self.path, width as u64, height as u64, u64::MAX)?;
+        let data = self.read(&[0..height, 0..width])?;
+        Image::new(width, height, self.bands, data)
+    }
+
+    /// All of it at once, as labels.
+    pub(super) fn into_labels(mut self) -> Result<LabelMap> {
+        let (width, height) = (self.width, self.height);
+        check_pixels(&self.path, width as u64, height as u64, u64::MAX)?;
+        let labels = self.read_labels(&[0..height, 0..width])?;
+        Ok(LabelMap { width, height, labels })
     }
 
     /// Pixels per row.

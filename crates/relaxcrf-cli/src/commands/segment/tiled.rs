@@ -188,7 +188,7 @@ impl Job<'_> {
             SizeSpec::Pixels(0) => bail!("--tile is 0; wanted auto, or at least 1 pixel"),
             SizeSpec::Pixels(n) => n.next_multiple_of(UNIT),
             SizeSpec::Auto => {
-                let memory = self.args.tiles.max_memory.unwrap_or(tiles::DEFAULT_MEMORY);
+                let memory = self.args.tiles.tile_memory.unwrap_or(tiles::DEFAULT_MEMORY);
                 tiles::side(memory, bytes, halo.iter().copied().max().unwrap_or(0), 2)?
             }
         };

@@ -192,8 +192,14 @@ mod tests {
         assert_eq!(shape, [3, 5]);
         assert_eq!(values, (0..15).map(|v| v as f32).collect::<Vec<_>>());
         // A run that fails leaves the old file, and nothing beside it.
-        let e = write_by_window::<_, 1, Error>(&path, "|u1", &[2], |v: u8| [v], |put| put(&[0..2], &[1]))
-            .unwrap_err();
+        let e = write_by_window::<_, 1, Error>(
+            &path,
+            "|u1",
+            &[1, 2],
+            |v: u8| [v],
+            |put| put(&[0..1, 0..2], &[1]),
+        )
+        .unwrap_err();
         assert!(e.to_string().contains("1 values"), "{e}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
         assert_eq!(NpyWindows::open(&path).unwrap().shape(), [3, 5]);

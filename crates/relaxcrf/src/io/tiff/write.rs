@@ -62,10 +62,10 @@ pub(in crate::io) fn write_tiles<E: From<Error>>(
 
 /// The file's tiles divide the windows.
 fn tile_side(side: usize) -> usize {
-    if side % UNIT != 0 {
+    if !side.is_multiple_of(UNIT) {
         return UNIT;
     }
-    (UNIT..=SIDE.min(side)).rev().step_by(UNIT).find(|s| side % s == 0).unwrap_or(UNIT)
+    (UNIT..=SIDE.min(side)).rev().step_by(UNIT).find(|&s| side.is_multiple_of(s)).unwrap_or(UNIT)
 }
 
 #[derive(Clone, Copy)]
@@ -89,8 +89,9 @@ fn write<K: TiffKind, E: From<Error>>(
     let mut places = vec![(0u64, 0u64); across * down];
     fill(&mut |window, labels| {
         let (rows, columns) = (&window[0], &window[1]);
-        let whole =
-            |r: &Range<usize>, size: usize| r.start % side == 0 && (r.end % side == 0 || r.end == size);
+        let whole = |r: &Range<usize>, size: usize| {
+            r.start.is_multiple_of(side) && (r.end.is_multiple_of(side) || r.end == size)
+        };
         if !whole(rows, height) || !whole(columns, width) || labels.len() != rows.len() * columns.len() {
             return Err(Error::value(
                 "window of a TIFF file",

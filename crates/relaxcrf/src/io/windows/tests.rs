@@ -186,6 +186,30 @@ fn probabilities_from_arrays_and_bands() {
 }
 
 #[test]
+fn rasters_are_pictures_too() {
+    // BigTIFF, and more bands than colours: read whole through the same door as any picture.
+    let dir = folder();
+    let path = dir.path().join("a.tif");
+    let mut encoder = TiffEncoder::new_big(File::create(&path).unwrap()).unwrap();
+    encoder.write_image::<colortype::Gray16>(5, 4, &(0..20).map(|v| v * 257).collect::<Vec<u16>>()).unwrap();
+    drop(encoder);
+    assert_eq!(read_image(&path).unwrap().pixel(3, 2), &[13.0]);
+    assert_eq!(read_labels(&path).unwrap().labels[13], 13 * 257);
+    let mut encoder = TiffEncoder::new(File::create(&path).unwrap()).unwrap();
+    let mut directory = encoder.image_directory().unwrap();
+    let values: Vec<u8> = (0..40).collect();
+    let at = directory.write_data(&values[..]).unwrap();
+    for (tag, value) in [(256, 4), (257, 2), (262, 1), (277, 5), (273, at as u32), (278, 2), (279, 40)] {
+        directory.write_tag(Tag::from_u16_exhaustive(tag), value).unwrap();
+    }
+    directory.write_tag(Tag::BitsPerSample, &[8u16; 5][..]).unwrap();
+    directory.finish().unwrap();
+    let image = read_image(&path).unwrap();
+    assert_eq!((image.width, image.height, image.channels), (4, 2, 5));
+    assert_eq!(image.pixel(1, 1), &[25.0, 26.0, 27.0, 28.0, 29.0]);
+}
+
+#[test]
 fn damaged_files_are_errors() {
     let dir = folder();
     let path = dir.path().join("a.tif");
