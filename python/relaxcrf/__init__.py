@@ -23,6 +23,7 @@ from ._kernels import Bilateral, Features, Gaussian
 from ._model import Model
 from ._refine import Preset, presets, read_preset, refine
 from ._solve import Progress, Result, methods, solve
+from ._tiles import refine_tiled
 
 __version__ = _core.version()
 
@@ -42,6 +43,7 @@ __all__ = [
     "presets",
     "read_preset",
     "refine",
+    "refine_tiled",
     "set_num_threads",
     "solve",
     "stereo_unary",

@@ -11,7 +11,7 @@ import numpy as np
 
 from ._functions import get_num_threads
 from ._model import Model
-from ._refine import Preset, _check_output, _preset, refine
+from ._refine import Preset, _check_output, preset_of, refine
 from ._solve import solve
 from .errors import ArgumentError, MethodError, ShapeError
 
@@ -91,7 +91,7 @@ def batch(
     _check_method(method)
     _check_many(images, probabilities)
     options = {
-        "preset": _preset(preset),
+        "preset": preset_of(preset),
         "label_axis": label_axis,
         "channel_axis": channel_axis,
         "data_range": data_range,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -138,7 +138,7 @@ def refine(
     (0, 1)
     """
     _check_output(output)
-    chosen = _preset(preset)
+    chosen = preset_of(preset)
     if not (np.isfinite(data_range) and data_range > 0):
         raise ArgumentError(f"data_range is {data_range!r}, but must be a positive number such as 255 or 1")
     image = as_array(image, "image")
@@ -173,10 +173,11 @@ def refine(
     return small_labels(_core.argmax(beliefs), rows.shape[1], shape)
 
 
-def positions(shape: tuple, sigma: Any) -> np.ndarray:
-    """Grid coordinates divided by sigma (x first), one row per pixel, x first."""
+def positions(shape: tuple, sigma: Any, origin: Optional[Sequence[int]] = None) -> np.ndarray:
+    """Grid coordinates divided by sigma (x first), one row per pixel, x first; those of a window begin at `origin`."""
     sigmas = np.broadcast_to(np.asarray(sigma, np.float32), (len(shape),))
-    axes = [np.arange(n, dtype=np.float32) / s for n, s in zip(shape, sigmas[::-1])]
+    starts = origin if origin is not None else [0] * len(shape)
+    axes = [np.arange(o, o + n, dtype=np.float32) / s for o, n, s in zip(starts, shape, sigmas[::-1])]
     grid = np.meshgrid(*axes, indexing="ij")
     return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
 
@@ -186,7 +187,8 @@ def _check_output(output: str) -> None:
         raise ArgumentError(f"output is {output!r}, but must be 'labels', 'probabilities' or 'result'")
 
 
-def _preset(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
+def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
+    """The preset of that name or file."""
     if isinstance(preset, Preset):
         return preset
     known = presets()

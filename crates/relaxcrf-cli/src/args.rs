@@ -3,6 +3,7 @@
 mod batch;
 mod datasets;
 mod experiments;
+mod tiles;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,7 @@ pub use self::datasets::{
     DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
 };
 pub use self::experiments::*;
+pub use self::tiles::TileArgs;
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
 /// Refine segmentations and disparity maps with a dense CRF.
@@ -91,7 +93,7 @@ pub struct SegmentArgs {
     pub source: SegmentSource,
     #[command(flatten)]
     pub unary: UnaryArgs,
-    /// Label map to write: .png (8-bit indexed, 16-bit grey beyond 256 labels) or .npy
+    /// Label map to write: .png (8-bit indexed, 16-bit grey beyond 256 labels), .npy or .tif (keeps where a GeoTIFF lies)
     #[arg(short, long, value_name = "OUT", value_parser = specs::label_output)]
     pub output: PathBuf,
     /// Also write the beliefs that the last stage ended with, labels x height x width
@@ -105,6 +107,8 @@ pub struct SegmentArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub run: RunArgs,
+    #[command(flatten)]
+    pub tiles: TileArgs,
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -149,10 +153,11 @@ pair counts twice, once from each end, so weights are half of those in codes tha
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct SegmentSource {
-    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
+    /// images in order
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
-    /// Energies (.npy, .npz), or compressed scores (.c_unary)
+    /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
     /// Hard labels to be corrected: indexed or grey image, or an integer H x W array
@@ -164,10 +169,11 @@ pub struct SegmentSource {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct EnergySource {
-    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
+    /// images in order
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
-    /// Energies (.npy, .npz), or compressed scores (.c_unary)
+    /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
     /// Hard labels to take the unary energies from

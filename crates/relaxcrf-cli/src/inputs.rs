@@ -11,6 +11,7 @@ use relaxcrf::{Image, Labeling, Model, ModelBuilder, io};
 use crate::args::{ModelArgs, PresetArgs, UnaryArgs};
 use crate::report::Messages;
 use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, PresetSpec, extension};
+use crate::windows::UnaryWindows;
 
 /// Where unary energies come from.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +42,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn what(&self) -> &'static str {
+    pub fn what(&self) -> &'static str {
         match self {
             Self::Probabilities(_) => "probabilities",
             Self::Unary(_) => "unary",
@@ -56,9 +57,11 @@ impl<'a> Source<'a> {
 }
 
 /// Unary energies of an image's pixels.
-struct Unary {
-    labels: usize,
-    rows: Vec<f32>,
+pub struct Unary {
+    /// Their number.
+    pub labels: usize,
+    /// One row of energies per pixel.
+    pub rows: Vec<f32>,
 }
 
 /// Reads everything that `segment` and `energy` share and builds the model.
@@ -110,27 +113,27 @@ pub fn image_and_rows(
 
 /// A model on an image's grid with these unary energies, one row per pixel.
 pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, seed: u64) -> Result<Model> {
-    let compatibility = compatibility(&args.compat, labels)?;
-    let kernels = kernels(args, image);
-    let mut builder = ModelBuilder::image(image.width, image.height, labels)
-        .unary(rows)
-        .compatibility(compatibility)
-        .filter(args.filter)
-        .normalization(args.normalization.unwrap_or_default());
-    for kernel in kernels {
-        builder = builder.kernel(kernel);
-    }
-    if args.calibrate {
-        builder = builder.calibrate(seed);
-    }
-    Ok(builder.build()?)
+    Ok(builder(image, labels, args, seed)?.unary(rows).build()?)
 }
 
 /// The kernels on an image.
-pub fn kernels(args: &ModelArgs, image: &Image) -> Vec<Kernel> {
+pub fn kernels(args: &ModelArgs, image: &[f32]) -> Vec<Kernel> {
     let (gaussian, bilateral) = kernels_or_usual(args);
-    let bilateral = bilateral.iter().map(|b| b.kernel(image.data.clone()));
+    let bilateral = bilateral.iter().map(|b| b.kernel(image.to_vec()));
     gaussian.iter().map(GaussianSpec::kernel).chain(bilateral).collect()
+}
+
+/// Everything of a model but its unary energies.
+pub fn builder(image: &Image, labels: usize, args: &ModelArgs, seed: u64) -> Result<ModelBuilder> {
+    let compatibility = compatibility(&args.compat, labels)?;
+    let mut builder = ModelBuilder::image(image.width, image.height, labels)
+        .compatibility(compatibility)
+        .filter(args.filter)
+        .normalization(args.normalization.unwrap_or_default());
+    for kernel in kernels(args, &image.data) {
+        builder = builder.kernel(kernel);
+    }
+    Ok(if args.calibrate { builder.calibrate(seed) } else { builder })
 }
 
 /// A labelling to evaluate; it must fit the model.
@@ -196,14 +199,15 @@ pub fn preset(args: &PresetArgs) -> Result<Option<Preset>> {
 }
 
 /// The kernels given, or the pair that most code in the wild uses.
-fn kernels_or_usual(args: &ModelArgs) -> (Vec<GaussianSpec>, Vec<BilateralSpec>) {
+pub fn kernels_or_usual(args: &ModelArgs) -> (Vec<GaussianSpec>, Vec<BilateralSpec>) {
     if args.gaussian.is_empty() && args.bilateral.is_empty() {
         return (vec![GaussianSpec::new(3.0, 1.5)], vec![BilateralSpec::new(80.0, 13.0, 5.0)]);
     }
     (args.gaussian.clone(), args.bilateral.clone())
 }
 
-fn read_unary(
+/// Reads all unary energies.
+pub fn read_unary(
     source: Source,
     size: (usize, usize),
     image_path: &Path,
@@ -218,16 +222,18 @@ fn read_unary(
             check_size(source.what(), path, (width, height), image_path, size)?;
             Ok(Unary { labels, rows: scores.energies().label_rows() })
         }
+        Source::Unary(path) if is_tiff(path) => whole_raster(source, size, image_path, args, messages),
         Source::Unary(path) => rows_of(io::read_array(path)?, source, size, image_path, args),
         Source::Probabilities(paths) => {
             let array = match paths {
+                [one] if is_tiff(one) => return whole_raster(source, size, image_path, args, messages),
                 [one] if one.is_dir() || matches!(extension(one).as_str(), "npy" | "npz") => {
                     io::read_array(one)?
                 }
                 several => io::read_label_images(several)?,
             };
             let mut unary = rows_of(array, source, size, image_path, args)?;
-            warn_about_sums(&unary, source, messages);
+            warn_about_sums(&unary.rows, unary.labels, source, messages);
             unary.rows = unary::from_probabilities(&unary.rows, unary.labels, unary::DEFAULT_FLOOR)
                 .with_context(|| source.name())?;
             Ok(unary)
@@ -259,6 +265,19 @@ pub fn label_count(source: Source, args: &UnaryArgs) -> Result<usize> {
     })
 }
 
+/// All bands of a TIFF file.
+fn whole_raster(
+    source: Source,
+    size: (usize, usize),
+    image_path: &Path,
+    args: &UnaryArgs,
+    messages: &Messages,
+) -> Result<Unary> {
+    let mut windows = UnaryWindows::open(source, size, image_path, args, messages)?;
+    let rows = windows.read(&[0..size.1, 0..size.0], messages)?;
+    Ok(Unary { labels: windows.labels(), rows })
+}
+
 /// One row of values per pixel from an array with a label axis and two of space.
 fn rows_of(
     array: io::Array,
@@ -267,8 +286,21 @@ fn rows_of(
     image_path: &Path,
     args: &UnaryArgs,
 ) -> Result<Unary> {
+    let axis = label_axis(&array.shape, source, size, image_path, args)?;
+    let labels = array.shape[axis];
+    let rows = array.into_label_rows(axis).with_context(|| source.name())?;
+    Ok(Unary { labels, rows })
+}
+
+/// The axis of the labels in an array of this shape, which must fit the image.
+pub fn label_axis(
+    shape: &[usize],
+    source: Source,
+    size: (usize, usize),
+    image_path: &Path,
+    args: &UnaryArgs,
+) -> Result<usize> {
     let name = source.name();
-    let shape = array.shape.clone();
     let by = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
     if shape.len() != 3 {
         bail!(
@@ -296,12 +328,10 @@ fn rows_of(
             shape[axis],
         );
     }
-    let labels = shape[axis];
     let path = source.files().first().copied().unwrap_or(Path::new(""));
-    check_label_count(path, labels)?;
+    check_label_count(path, shape[axis])?;
     check_size(source.what(), path, (width, height), image_path, size)?;
-    let rows = array.into_label_rows(axis).with_context(|| name)?;
-    Ok(Unary { labels, rows })
+    Ok(axis)
 }
 
 fn from_labels(
@@ -360,7 +390,7 @@ fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {
     })
 }
 
-fn check_label_count(path: &Path, labels: usize) -> Result<()> {
+pub fn check_label_count(path: &Path, labels: usize) -> Result<()> {
     if (1..=MAX_LABELS).contains(&labels) {
         return Ok(());
     }
@@ -403,10 +433,11 @@ pub fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec],
     }
 }
 
-fn warn_about_sums(unary: &Unary, source: Source, messages: &Messages) {
+/// Whether a warning was due.
+pub fn warn_about_sums(rows: &[f32], labels: usize, source: Source, messages: &Messages) -> bool {
     // Room for eight-bit images, whose every value is rounded.
-    let slack = 0.01 + 0.002 * unary.labels as f32;
-    let sums = unary.rows.chunks_exact(unary.labels).map(|row| row.iter().sum::<f32>());
+    let slack = 0.01 + 0.002 * labels as f32;
+    let sums = rows.chunks_exact(labels).map(|row| row.iter().sum::<f32>());
     let off: Vec<f32> = sums.filter(|sum| (sum - 1.0).abs() > slack).collect();
     let worst =
         off.iter().copied().fold(1.0f32, |w, s| if (s - 1.0).abs() > (w - 1.0).abs() { s } else { w });
@@ -416,7 +447,13 @@ fn warn_about_sums(unary: &Unary, source: Source, messages: &Messages) {
              or is the label axis another one?",
             source.name(),
             off.len(),
-            unary.rows.len() / unary.labels
+            rows.len() / labels
         ));
     }
+    !off.is_empty()
+}
+
+/// Whether the file's name says so; what is in it decides when it is read.
+pub fn is_tiff(path: &Path) -> bool {
+    matches!(extension(path).as_str(), "tif" | "tiff")
 }

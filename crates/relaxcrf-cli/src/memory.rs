@@ -44,7 +44,7 @@ impl Needs {
     ) -> Result<Self> {
         let (width, height, channels) = io::image_size(image)?;
         let labels = inputs::label_count(source, unary)?;
-        let guess = inputs::kernels(model, &Image { width, height, channels, data: Vec::new() })
+        let guess = inputs::kernels(model, &[])
             .iter()
             .map(|kernel| {
                 let dims = if is_bilateral(kernel) { 2 + channels } else { 2 };
@@ -71,7 +71,7 @@ impl Needs {
         model: &ModelArgs,
         method: &Pipeline,
     ) -> Result<Self> {
-        let kernels = inputs::kernels(model, image)
+        let kernels = inputs::kernels(model, &image.data)
             .iter()
             .map(|kernel| KernelSize::measure(kernel, &[image.height, image.width], model.filter))
             .collect::<relaxcrf::Result<Vec<_>>>()

@@ -4,6 +4,7 @@
 
 mod batch;
 mod datasets;
+mod tiles;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,6 +14,7 @@ use relaxcrf::model::{Features, Kernel};
 
 pub use self::batch::{Shard, bytes, shown_bytes};
 pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+pub use self::tiles::{SizeSpec, memory};
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;
@@ -232,7 +234,7 @@ pub fn confidence(text: &str) -> Parsed<f32> {
 
 /// A label map to write: `.png` or `.npy`.
 pub fn label_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["png", "npy"], "wanted a name that ends in .png (indexed) or .npy")
+    output(text, &["png", "npy", "tif", "tiff"], "wanted a name that ends in .png (indexed), .npy or .tif")
 }
 
 /// An array to write: `.npy`.

@@ -16,6 +16,7 @@ mod mean_field;
 mod model;
 mod pool;
 mod solve;
+mod tiles;
 
 /// Native parts of the Python package `relaxcrf`.
 #[pyo3::pymodule(gil_used = false)]
@@ -33,4 +34,8 @@ mod _core {
     use crate::pool::{after_fork, get_num_threads, raise_internal_error, set_num_threads};
     #[pymodule_export]
     use crate::solve::solve;
+    #[pymodule_export]
+    use crate::tiles::{
+        tile_bytes_per_pixel, tile_check_method, tile_halo, tile_samples, tile_side, tile_windows,
+    };
 }

@@ -22,7 +22,7 @@ type KernelSpec<'py> = (String, Vec<f32>, Option<Rows<'py>>, Vec<f32>, f32);
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None))]
+    #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None, place=None))]
     fn new(
         py: Python,
         unary: Rows,
@@ -32,6 +32,7 @@ impl Model {
         filter: &str,
         normalization: &str,
         threads: Option<usize>,
+        place: Option<(Vec<usize>, Vec<usize>)>,
     ) -> PyResult<Self> {
         let view = unary.as_array();
         let labels = view.ncols();
@@ -54,6 +55,9 @@ impl Model {
                 .normalization(normalization)
                 .compatibility(compatibility_of(compatibility, labels)?)
                 .unary(to_rows(view));
+            if let Some((origin, whole)) = place {
+                builder = builder.window(&origin, &whole);
+            }
             for (kind, sigma, values, colors, weight) in kernels {
                 let sigma = sigma.clone();
                 let features = match (kind, values) {

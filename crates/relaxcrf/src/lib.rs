@@ -56,6 +56,7 @@ pub mod round;
 pub mod solve;
 pub mod stereo;
 pub mod synth;
+pub mod tiles;
 
 pub use beliefs::Beliefs;
 pub use error::{Error, Result};

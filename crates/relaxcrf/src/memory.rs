@@ -21,7 +21,7 @@
 
 use crate::error::Result;
 use crate::filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
-use crate::model::{FilterKind, Kernel, choose_filter};
+use crate::model::{FilterKind, Grid, Kernel, choose_filter};
 use crate::solve::{Method, Pipeline};
 
 /// One kernel, as far as memory is concerned.
@@ -41,14 +41,15 @@ impl KernelSize {
     /// For a kernel on a grid, with the lattice's vertices counted.
     pub fn measure(kernel: &Kernel, sizes: &[usize], filter: FilterKind) -> Result<Self> {
         let points: usize = sizes.iter().product();
-        let (first, dims) = kernel.lay_out_some(sizes, 0..points.min(1))?;
+        let grid = Grid::whole(sizes);
+        let (first, dims) = kernel.lay_out_some(&grid, 0..points.min(1))?;
         drop(first);
         let filter = choose_filter(filter, kernel, sizes);
         let lattice = match filter {
             FilterKind::Exact | FilterKind::Separable => None,
             _ => {
                 // Whatever could be wrong with the kernel was found above.
-                let rows = |some| kernel.lay_out_some(sizes, some).map(|(rows, _)| rows).unwrap_or_default();
+                let rows = |some| kernel.lay_out_some(&grid, some).map(|(rows, _)| rows).unwrap_or_default();
                 Some(LatticeSize::measure(points, dims, rows)?)
             }
         };

@@ -1,11 +1,13 @@
 //! `relaxcrf segment`.
 
+mod tiled;
+
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
-use relaxcrf::io::{self, Palette};
+use relaxcrf::io::{self, LabelFile, Palette};
 use relaxcrf::solve::solve;
 
 use super::use_threads;
@@ -16,6 +18,9 @@ use crate::memory::Needs;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
 use crate::report::{self, Messages, RunReport};
+
+/// Side of the tiles in a TIFF file that is written at once.
+const TIFF_SIDE: usize = 512;
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
@@ -31,6 +36,12 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     use_threads(&args.common)?;
     let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
     let resources = &args.resources;
+    if let Some(tile) = args.tiles.tile {
+        if resources.dry_run || resources.max_memory.is_some() {
+            bail!("--tile bounds memory by itself: give --tile-memory instead of --max-memory or --dry-run");
+        }
+        return tiled::run(args, tile, source, &model_args);
+    }
     if resources.dry_run || resources.max_memory.is_some() {
         let (unary, method) = (&args.unary, &args.run.method);
         let needs = Needs::of_files(&args.image, source, unary, &model_args, method, resources.max_memory)?;
@@ -54,7 +65,14 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         write_beliefs(path, width, height, &solution.beliefs)?;
     }
     let labels = solution.labeling.as_slice();
-    io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+    if inputs::is_tiff(&args.output) {
+        let geo = tiled::geo_tags(args, source)?;
+        let (path, side) = (args.output.as_path(), TIFF_SIDE);
+        let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
+        file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
+    } else {
+        io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+    }
 
     if args.common.json {
         return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));

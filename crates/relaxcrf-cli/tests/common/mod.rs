@@ -26,6 +26,13 @@ impl Outcome {
         serde_json::from_str(&self.out).unwrap()
     }
 
+    /// Succeeded, and told something.
+    pub fn told(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.err);
+        assert!(!self.out.is_empty());
+        self
+    }
+
     /// Succeeded, with nothing to complain about.
     pub fn fine(self) -> Self {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);

@@ -13,10 +13,7 @@ use crate::error::{Error, Result};
 /// failure, so an existing file is replaced whole or left alone. A symbolic link is followed; a device
 /// or pipe (`/dev/stdout`) is written directly.
 pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let fail = |e: io::Error| {
-        let fix = if e.kind() == io::ErrorKind::NotFound { " (does its folder exist?)" } else { "" };
-        Error::file(path, format!("cannot be written: {e}{fix}"))
-    };
+    let fail = |e| unwritable(path, e);
     let target = match fs::metadata(path) {
         Ok(about) if about.is_dir() => {
             return Err(Error::file(path, "cannot be written: it is a folder; give a file name"));
@@ -33,6 +30,32 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
     fill(&mut out).and_then(|()| out.flush()).map_err(fail)?;
     drop(out);
     temporary.rename(&target).map_err(fail)
+}
+
+/// As [`write_atomically`] for files that are not written from front to back, by whoever may fail in other ways.
+pub(super) fn replace<E: From<Error>>(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    let fail = |e| unwritable(path, e);
+    let target = match fs::metadata(path) {
+        Ok(about) if !about.is_file() => {
+            let why = "cannot be written piece by piece: it is no regular file; give a file name";
+            return Err(Error::file(path, why).into());
+        }
+        Ok(_) => fs::canonicalize(path).map_err(fail)?,
+        Err(_) => path.to_path_buf(),
+    };
+    let (temporary, mut file) = Temporary::beside(&target).map_err(fail)?;
+    fill(&mut file)?;
+    drop(file);
+    Ok(temporary.rename(&target).map_err(fail)?)
+}
+
+/// What kept a file from being written.
+pub(super) fn unwritable(path: &Path, e: io::Error) -> Error {
+    let fix = if e.kind() == io::ErrorKind::NotFound { " (does its folder exist?)" } else { "" };
+    Error::file(path, format!("cannot be written: {e}{fix}"))
 }
 
 /// A file that disappears when dropped, unless it was renamed.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::limits::{by, check_pixels, reserve};
 use super::palette::Palette;
-use super::{Kind, Source, npy, npz, open, picture, pnm};
+use super::windows::Raster;
+use super::{Kind, Source, npy, npz, open, picture, pnm, tiff};
 use crate::error::{Error, Result};
 
 /// A label for every pixel.
@@ -33,6 +34,7 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
         Kind::Pfm => {
             Err(Error::file(path, "holds floating-point numbers; wanted an indexed or grey picture"))
         }
+        Kind::Other if tiff::is_raster(path)? => Raster::labels(path)?.into_labels(),
         Kind::Other => from_picture(path, source),
     }
 }

@@ -11,6 +11,7 @@
 //! | label maps (indexed or grey PNG, other grey pictures, `.npy`) | [`read_labels`] | [`write_labels`] |
 //! | arrays (`.npy`, `.npz`, one grey picture per label) | [`read_array`], [`read_label_images`] | [`write_npy_f32`] |
 //! | compressed scores (`.c_unary`) | [`read_c_unary`], [`CompressedScores`] | |
+//! | any of the first three by window, also GeoTIFF | [`Raster`], [`GeoTags`] | [`LabelFile`], [`write_npy_f32_by_window`] |
 //! | parameter sets (TOML) | [`read_preset`], [`find_preset`] | [`write_preset`] |
 //! | real-valued maps (PFM), disparities | [`read_pfm`] | [`write_pfm`], [`write_disparity`] |
 
@@ -24,8 +25,11 @@ mod npz;
 mod palette;
 mod pfm;
 mod picture;
+mod png_rows;
 mod pnm;
 mod preset;
+mod tiff;
+mod windows;
 
 pub use array::{Array, array_shape, energies_from_scores, read_array, read_label_images};
 pub use atomic::write_atomically;
@@ -38,6 +42,8 @@ pub use palette::Palette;
 pub use pfm::{read_pfm, write_pfm};
 pub use picture::{image_size, read_image, write_disparity, write_grey16, write_image, write_rgb};
 pub use preset::{find_preset, read_preset, write_preset};
+pub use tiff::GeoTags;
+pub use windows::{LabelFile, Raster, Window, npy_shape, write_npy_f32_by_window};
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};

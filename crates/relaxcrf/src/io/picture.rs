@@ -7,7 +7,8 @@ use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::atomic::write_atomically;
 use super::limits::{by, check_pixels};
-use super::{Kind, Source, npy, npz, open, pfm};
+use super::windows::Raster;
+use super::{Kind, Source, npy, npz, open, pfm, tiff};
 use crate::error::{Error, Result};
 use crate::image::Image;
 
@@ -22,6 +23,7 @@ pub fn read_image(path: &Path) -> Result<Image> {
         Kind::Npy => from_array(path, npy::read(path, &mut source.reader, source.length)?),
         Kind::Zip => from_array(path, npz::read(path, source, &["image", "arr_0"], true)?),
         Kind::Pfm => pfm::read_pfm(path),
+        Kind::Other if tiff::is_raster(path)? => Raster::image(path)?.into_image(),
         Kind::Png | Kind::Pnm | Kind::Other => Ok(from_picture(decode(path, source)?)),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::compatibility::Compatibility;
-use super::kernel::{Features, Kernel};
+use super::kernel::{Features, Grid, Kernel};
 use super::pairwise::{Normalization, Pairwise};
 use super::plan::FilterKind;
 use super::{Model, unary};
@@ -16,7 +16,7 @@ const CALIBRATION_SAMPLES: usize = 200;
 /// Collects the parts of a [`Model`].
 #[derive(Debug, Clone)]
 pub struct ModelBuilder {
-    sizes: Vec<usize>,
+    grid: Grid,
     labels: usize,
     unary: Option<Vec<f32>>,
     kernels: Vec<Kernel>,
@@ -35,7 +35,7 @@ impl ModelBuilder {
     /// A problem on a grid of any dimension; sizes with the slowest axis first, such as depth, height, width.
     pub fn grid(sizes: &[usize], labels: usize) -> Self {
         Self {
-            sizes: sizes.to_vec(),
+            grid: Grid::whole(sizes),
             labels,
             unary: None,
             kernels: Vec::new(),
@@ -49,6 +49,15 @@ impl ModelBuilder {
     /// A problem on points without a grid; give their features with [`ModelBuilder::features`].
     pub fn points(count: usize, labels: usize) -> Self {
         Self::grid(&[count], labels)
+    }
+
+    /// Says that the grid is a window of a larger one, and where it begins there (slowest axis first).
+    ///
+    /// Kernels then see the positions in the whole, and get the filter that the whole would: models of
+    /// neighbouring or overlapping windows are pieces of the same operator, up to what is cut off at their rims.
+    pub fn window(mut self, origin: &[usize], whole: &[usize]) -> Self {
+        (self.grid.origin, self.grid.whole) = (origin.to_vec(), whole.to_vec());
+        self
     }
 
     /// Unary energies, one row of L per pixel; `f32::INFINITY` forbids a label.
@@ -113,11 +122,13 @@ impl ModelBuilder {
 
     /// Checks everything and builds the filters.
     pub fn build(self) -> Result<Model> {
-        let pixels = self.sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)).unwrap_or(0);
+        let sizes = self.grid.sizes.clone();
+        let pixels = sizes.iter().try_fold(1usize, |n, &s| n.checked_mul(s)).unwrap_or(0);
         if pixels == 0 || pixels > u32::MAX as usize {
-            let sizes = self.sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+            let sizes = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
             return Err(Error::value("grid size", sizes, "at least one pixel and at most 2^32 - 1"));
         }
+        self.grid.check()?;
         check_label_count(self.labels)?;
         let unary = self.unary.ok_or_else(|| {
             Error::shape("unary energies", "no values", format!("{pixels} rows of {}", self.labels))
@@ -132,8 +143,8 @@ impl ModelBuilder {
             ));
         }
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
-        let pairwise = Pairwise::new(&self.sizes, self.kernels, self.filter, self.normalization, calibrated)?;
-        Ok(Model::assemble(self.sizes, unary, Arc::new(pairwise), compatibility))
+        let pairwise = Pairwise::new(self.grid, self.kernels, self.filter, self.normalization, calibrated)?;
+        Ok(Model::assemble(sizes, unary, Arc::new(pairwise), compatibility))
     }
 }
 

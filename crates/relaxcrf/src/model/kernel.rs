@@ -39,6 +39,40 @@ pub enum Features {
     },
 }
 
+/// The pixels of a problem: a grid, or a window of a larger one.
+///
+/// Positions are those in the whole grid, so that neighbouring windows have the same lattice, and the filter is the
+/// one that the whole would get.
+#[derive(Debug, Clone)]
+pub(crate) struct Grid {
+    /// Sizes of the window, slowest axis first.
+    pub sizes: Vec<usize>,
+    /// Where it begins in the whole.
+    pub origin: Vec<usize>,
+    /// Sizes of the whole.
+    pub whole: Vec<usize>,
+}
+
+impl Grid {
+    /// A grid that is no part of anything.
+    pub fn whole(sizes: &[usize]) -> Self {
+        Self { sizes: sizes.to_vec(), origin: vec![0; sizes.len()], whole: sizes.to_vec() }
+    }
+
+    /// Fails unless the window lies in the whole.
+    pub fn check(&self) -> Result<()> {
+        let Self { sizes, origin, whole } = self;
+        let axes = sizes.len();
+        let inside = origin.len() == axes
+            && whole.len() == axes
+            && (0..axes).all(|k| origin[k].checked_add(sizes[k]).is_some_and(|end| end <= whole[k]));
+        if inside {
+            return Ok(());
+        }
+        Err(Error::value("window", format!("{sizes:?} at {origin:?}"), format!("inside of {whole:?}")))
+    }
+}
+
 impl Kernel {
     /// A short text such as `bilateral 80:13 x 10`.
     pub fn describe(&self) -> String {
@@ -63,12 +97,13 @@ impl Kernel {
 
     /// Checks the kernel against the grid and lays out its features, position first, x before y.
     /// Returns the rows and their length.
-    pub(super) fn lay_out(&self, sizes: &[usize]) -> Result<(Vec<f32>, usize)> {
-        self.lay_out_some(sizes, 0..sizes.iter().product())
+    pub(super) fn lay_out(&self, grid: &Grid) -> Result<(Vec<f32>, usize)> {
+        self.lay_out_some(grid, 0..grid.sizes.iter().product())
     }
 
     /// The same for some of the points only.
-    pub(crate) fn lay_out_some(&self, sizes: &[usize], some: Range<usize>) -> Result<(Vec<f32>, usize)> {
+    pub(crate) fn lay_out_some(&self, grid: &Grid, some: Range<usize>) -> Result<(Vec<f32>, usize)> {
+        let sizes = &grid.sizes;
         let points: usize = sizes.iter().product();
         if !(self.weight.is_finite() && self.weight >= 0.0) {
             return Err(Error::value(
@@ -80,7 +115,7 @@ impl Kernel {
         match &self.features {
             Features::Position { sigma } => {
                 let sigma = per_axis("sigma", sigma, sizes.len())?;
-                Ok((positions(sizes, &sigma, some), sizes.len()))
+                Ok((positions(grid, &sigma, some), sizes.len()))
             }
             Features::Bilateral { sigma, image, sigma_color } => {
                 if image.is_empty() || image.len() % points != 0 {
@@ -97,7 +132,7 @@ impl Kernel {
                 let (axes, dims) = (sizes.len(), sizes.len() + channels);
                 let image = &image[some.start * channels..some.end * channels];
                 let mut rows = Vec::with_capacity(some.len() * dims);
-                let position = positions(sizes, &sigma, some);
+                let position = positions(grid, &sigma, some);
                 for (p, color) in position.chunks_exact(axes).zip(image.chunks_exact(channels)) {
                     rows.extend_from_slice(p);
                     rows.extend(color.iter().zip(&sigma_color).map(|(&c, &s)| c / s));
@@ -130,13 +165,13 @@ fn per_axis(what: &str, values: &[f32], axes: usize) -> Result<Vec<f32>> {
     }
 }
 
-/// Grid coordinates divided by sigma, fastest axis first. `sizes` has the slowest axis first.
-fn positions(sizes: &[usize], sigma: &[f32], some: Range<usize>) -> Vec<f32> {
-    let mut rows = Vec::with_capacity(some.len() * sizes.len());
+/// Grid coordinates divided by sigma, fastest axis first.
+fn positions(grid: &Grid, sigma: &[f32], some: Range<usize>) -> Vec<f32> {
+    let mut rows = Vec::with_capacity(some.len() * grid.sizes.len());
     for index in some {
         let mut rest = index;
-        for (&size, &s) in sizes.iter().rev().zip(sigma) {
-            rows.push(((rest % size) as f64 / f64::from(s)) as f32);
+        for ((&size, &origin), &s) in grid.sizes.iter().zip(&grid.origin).rev().zip(sigma) {
+            rows.push(((origin + rest % size) as f64 / f64::from(s)) as f32);
             rest /= size;
         }
     }
@@ -149,10 +184,22 @@ mod tests {
 
     #[test]
     fn positions_run_fastest_axis_first() {
-        assert_eq!(
-            positions(&[2, 3], &[1.0, 10.0], 0..6),
-            [0., 0., 1., 0., 2., 0., 0., 0.1, 1., 0.1, 2., 0.1]
-        );
+        let rows = positions(&Grid::whole(&[2, 3]), &[1.0, 10.0], 0..6);
+        assert_eq!(rows, [0., 0., 1., 0., 2., 0., 0., 0.1, 1., 0.1, 2., 0.1]);
+    }
+
+    #[test]
+    fn a_window_has_the_positions_of_the_whole() {
+        let (whole, sigma) = (Grid::whole(&[5, 7]), [3.0, 0.7]);
+        let window = Grid { sizes: vec![2, 3], origin: vec![3, 4], whole: vec![5, 7] };
+        assert!(window.check().is_ok());
+        let (all, some) = (positions(&whole, &sigma, 0..35), positions(&window, &sigma, 0..6));
+        for y in 0..2 {
+            assert_eq!(some[y * 6..][..6], all[((y + 3) * 7 + 4) * 2..][..6]);
+        }
+        for bad in [vec![4, 4], vec![3, 5], vec![3], vec![usize::MAX, 0]] {
+            assert!(Grid { origin: bad, ..window.clone() }.check().is_err());
+        }
     }
 
     #[test]
@@ -165,7 +212,7 @@ mod tests {
             },
             weight: 1.0,
         };
-        let (rows, dims) = kernel.lay_out(&[1, 2]).unwrap();
+        let (rows, dims) = kernel.lay_out(&Grid::whole(&[1, 2])).unwrap();
         assert_eq!(dims, 4);
         assert_eq!(rows, [0.0, 0.0, 1.0, 2.0, 0.5, 0.0, 3.0, 4.0]);
         assert_eq!(kernel.describe(), "bilateral 2:10:1");
@@ -183,8 +230,8 @@ mod tests {
             position(vec![1.0], -1.0),
             position(vec![1.0], f32::INFINITY),
         ] {
-            assert!(bad.lay_out(&[4, 5]).is_err(), "{bad:?}");
+            assert!(bad.lay_out(&Grid::whole(&[4, 5])).is_err(), "{bad:?}");
         }
-        assert!(position(vec![1.0, 2.0], 0.0).lay_out(&[4, 5]).is_ok());
+        assert!(position(vec![1.0, 2.0], 0.0).lay_out(&Grid::whole(&[4, 5])).is_ok());
     }
 }

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 pub use self::builder::ModelBuilder;
 pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind};
+pub(crate) use self::kernel::Grid;
 pub use self::kernel::{Features, Kernel};
 pub use self::pairwise::{Normalization, Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
@@ -160,8 +161,8 @@ impl Model {
     /// The same problem with its kernels behind another filter: `FilterKind::Exact` gives the true sums.
     pub fn with_filter(&self, kind: FilterKind) -> Result<Self> {
         let kernels = self.pairwise.terms().iter().map(|t| t.kernel().clone()).collect();
-        let pairwise =
-            Arc::new(Pairwise::new(&self.sizes, kernels, kind, self.pairwise.normalization(), None)?);
+        let grid = self.pairwise.grid().clone();
+        let pairwise = Arc::new(Pairwise::new(grid, kernels, kind, self.pairwise.normalization(), None)?);
         let rows = self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
         Ok(Self::assemble(self.sizes.clone(), rows, pairwise, self.compatibility.clone()))
     }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::kernel::Kernel;
+use super::kernel::{Grid, Kernel};
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
 use crate::filter::lattice::{Sweep, SweepTerm};
@@ -96,6 +96,7 @@ impl Term {
 /// `K = Σ_m w_m K_m`, self pairs included.
 #[derive(Debug)]
 pub struct Pairwise {
+    grid: Grid,
     points: usize,
     terms: Vec<Term>,
     row_sums: Vec<f32>,
@@ -105,21 +106,21 @@ pub struct Pairwise {
 }
 
 impl Pairwise {
-    /// Builds the filters. `sizes` is the grid, slowest axis first.
+    /// Builds the filters.
     pub(super) fn new(
-        sizes: &[usize],
+        grid: Grid,
         kernels: Vec<Kernel>,
         kind: FilterKind,
         normalization: Normalization,
         calibrated: Option<(usize, u64)>,
     ) -> Result<Self> {
-        let points = sizes.iter().product();
+        let points = grid.sizes.iter().product();
         let terms = kernels
             .into_iter()
             .map(|kernel| {
-                let (features, dims) = kernel.lay_out(sizes)?;
-                let filter =
-                    plan::build(plan::choose(kind, &kernel, sizes), &kernel, &features, dims, sizes)?;
+                let (features, dims) = kernel.lay_out(&grid)?;
+                let choice = plan::choose(kind, &kernel, &grid.whole);
+                let filter = plan::build(choice, &kernel, &features, dims, &grid.sizes)?;
                 let (left, right) = scalings(normalization, filter.as_ref());
                 let calibration = calibrated
                     .map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed))
@@ -135,8 +136,8 @@ impl Pairwise {
             .collect::<Result<Vec<_>>>()?;
         let symmetric = matches!(normalization, Normalization::None | Normalization::Symmetric)
             && terms.iter().all(|t| t.filter.is_symmetric());
-        let mut pairwise =
-            Self { points, terms, row_sums: Vec::new(), diagonal: Vec::new(), symmetric, normalization };
+        let (row_sums, diagonal) = (Vec::new(), Vec::new());
+        let mut pairwise = Self { grid, points, terms, row_sums, diagonal, symmetric, normalization };
         let mut sums = vec![0.0; points];
         pairwise.apply(Direction::Forward, &vec![1.0; points], 1, &mut sums, &mut Scratch::new());
         pairwise.row_sums = sums;
@@ -153,6 +154,11 @@ impl Pairwise {
             });
         }
         sum
+    }
+
+    /// The pixels.
+    pub(super) fn grid(&self) -> &Grid {
+        &self.grid
     }
 
     /// Number of points.

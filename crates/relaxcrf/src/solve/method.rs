@@ -349,7 +349,7 @@ impl Pipeline {
     }
 
     /// Whether the methods are still to be chosen.
-    pub(super) fn is_auto(&self) -> bool {
+    pub fn is_auto(&self) -> bool {
         self.stages == [Method::Auto]
     }
 

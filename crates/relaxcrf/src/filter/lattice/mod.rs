@@ -120,6 +120,11 @@ impl Lattice {
         self.rows
     }
 
+    /// Number of features of a point.
+    pub fn dims(&self) -> usize {
+        self.dims
+    }
+
     /// α: makes the response of a point on a vertex to itself one.
     fn alpha(&self) -> f32 {
         1.0 / (1.0 + 0.5f32.powi(self.dims as i32))

@@ -6,11 +6,13 @@
 mod header;
 #[cfg(test)]
 mod tests;
+mod window;
 
 use std::io::Read;
 use std::path::Path;
 
 use self::header::{Class, Header};
+pub(super) use self::window::{NpyWindows, write_by_window};
 use super::atomic::write_atomically;
 use super::limits::{by, check_shape, reserve};
 use crate::error::{Error, Result};

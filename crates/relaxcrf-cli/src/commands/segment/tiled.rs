@@ -1,0 +1,264 @@
+//! `relaxcrf segment --tile`: an image of any size in bounded memory, read, solved and written tile by tile.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use relaxcrf::io::{GeoTags, LabelFile, Palette, Raster, Window, write_npy_f32_by_window};
+use relaxcrf::solve::Settings;
+use relaxcrf::tiles::{self, Tile, Tiling};
+use relaxcrf::{Image, Model};
+use serde::Serialize;
+
+use crate::args::{ModelArgs, SegmentArgs};
+use crate::inputs::{self, Source};
+use crate::progress::Tally;
+use crate::report::{self, Messages};
+use crate::specs::SizeSpec;
+use crate::windows::UnaryWindows;
+
+/// Tiles are made multiples of this, which those of TIFF files must be.
+const UNIT: usize = 16;
+
+/// What is told at the end.
+#[derive(Debug, Serialize)]
+struct TiledReport {
+    method: String,
+    width: usize,
+    height: usize,
+    label_count: usize,
+    labels_used: usize,
+    tiles: usize,
+    tile: usize,
+    halo: [usize; 2],
+    estimated_memory: u64,
+    changed: f64,
+    seconds: f64,
+}
+
+/// A huge image and how to solve it.
+struct Job<'a> {
+    args: &'a SegmentArgs,
+    model_args: &'a ModelArgs,
+    settings: Settings,
+    image: Raster,
+    unary: UnaryWindows<'a>,
+    scale_checked: bool,
+    messages: Messages,
+    /// Pixels whose label is not the one their own energies prefer.
+    changed: u64,
+    used: Vec<bool>,
+}
+
+/// What one tile gives: labels of its core, and its beliefs if they are wanted.
+struct Solved {
+    labels: Vec<u16>,
+    beliefs: Vec<f32>,
+}
+
+/// Solves the image in tiles of this size.
+pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &ModelArgs) -> Result<()> {
+    let started = Instant::now();
+    let settings = args.run.limits.settings(args.common.seed);
+    tiles::check(&args.run.method, &settings)?;
+    if model_args.calibrate {
+        bail!("--calibrate measures every tile on its own, and tiles would not fit together; leave it out");
+    }
+    if args.run.explain {
+        bail!("--explain tells about --method auto, which --tile does not take; leave it out");
+    }
+    let image = Raster::image(&args.image)?;
+    let size = (image.width(), image.height());
+    // Before the number of tiles is known, there is nothing to count.
+    let opening = Tally::new(args.common.quiet, 0, 0);
+    let messages = opening.messages(args.common.quiet);
+    let unary = UnaryWindows::open(source, size, &args.image, &args.unary, &messages)?;
+    drop(opening);
+    let geo = geo_tags(args, source)?;
+    let used = vec![false; unary.labels()];
+    let mut job =
+        Job { args, model_args, settings, image, unary, scale_checked: false, messages, changed: 0, used };
+    let (tiling, estimated_memory) = job.plan(tile)?;
+
+    let tally = Tally::new(args.common.quiet, tiling.len(), 0);
+    job.messages = tally.messages(args.common.quiet);
+    let label_count = job.unary.labels();
+    let (width, height) = size;
+    let shape = [label_count, height, width];
+    let file =
+        LabelFile { path: &args.output, width, height, labels: label_count, side: tiling.side(), geo: &geo };
+    file.write(&Palette::voc(), |put| match &args.save_probs {
+        None => job.solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &solved.labels)?)),
+        Some(path) => write_npy_f32_by_window(path, &shape, |put_beliefs| {
+            job.solve_all(&tiling, &tally, |tile, solved| {
+                put_beliefs(&planes(label_count, tile), &to_planes(&solved.beliefs, label_count))?;
+                Ok(put(&tile.core, &solved.labels)?)
+            })
+        }),
+    })?;
+    drop(tally);
+
+    let report = TiledReport {
+        method: args.run.method.to_string(),
+        width,
+        height,
+        label_count,
+        labels_used: job.used.iter().filter(|&&u| u).count(),
+        tiles: tiling.len(),
+        tile: tiling.side(),
+        halo: [tiling.halo()[0], tiling.halo()[1]],
+        estimated_memory,
+        changed: job.changed as f64 / (width as f64 * height as f64),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    show(&report, args)
+}
+
+/// Where the labels lie: as the image, or as what came with it.
+pub fn geo_tags(args: &SegmentArgs, source: Source) -> Result<GeoTags> {
+    let of_labels = matches!(source, Source::Labels(_));
+    let first =
+        source.files().first().filter(|p| !p.is_dir()).map(|p| GeoTags::read(p, of_labels)).transpose()?;
+    let of_image = GeoTags::read(&args.image, false)?;
+    Ok(match first {
+        Some(tags) if of_labels || of_image.is_empty() => {
+            if tags.is_empty() {
+                of_image
+            } else {
+                tags
+            }
+        }
+        _ => of_image,
+    })
+}
+
+fn show(report: &TiledReport, args: &SegmentArgs) -> Result<()> {
+    if args.common.json {
+        return report::print_json(report);
+    }
+    if args.common.quiet {
+        return Ok(());
+    }
+    let memory = report.estimated_memory as f64 / f64::from(1 << 20);
+    let megapixels = report.width as f64 * report.height as f64 / 1e6;
+    report::print(&report::facts(&[
+        ("method", report.method.clone()),
+        ("image", format!("{} x {} pixels", report.width, report.height)),
+        (
+            "tiles",
+            format!(
+                "{} of {} pixels, halo {} x {}",
+                report.tiles, report.tile, report.halo[1], report.halo[0]
+            ),
+        ),
+        ("memory", format!("about {memory:.0} MiB for a tile")),
+        ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+        ("changed", report::percent(report.changed)),
+        (
+            "seconds",
+            format!("{:.2} ({:.2} megapixels a second)", report.seconds, megapixels / report.seconds),
+        ),
+        ("written", args.output.display().to_string()),
+    ]))
+}
+
+/// The core of a tile in an array of labels x height x width.
+fn planes(labels: usize, tile: &Tile) -> [Range<usize>; 3] {
+    [0..labels, tile.core[0].clone(), tile.core[1].clone()]
+}
+
+fn to_planes(rows: &[f32], labels: usize) -> Vec<f32> {
+    (0..labels).flat_map(|l| rows.iter().skip(l).step_by(labels).copied()).collect()
+}
+
+fn window(tile: &Tile) -> Window {
+    [tile.outer[0].clone(), tile.outer[1].clone()]
+}
+
+impl Job<'_> {
+    /// The tiles, and the bytes that one of them is expected to take.
+    fn plan(&mut self, tile: SizeSpec) -> Result<(Tiling, u64)> {
+        let sizes = [self.image.height(), self.image.width()];
+        let halo = match self.args.tiles.halo.unwrap_or(SizeSpec::Auto) {
+            SizeSpec::Auto => tiles::halos(&inputs::kernels(self.model_args, &[]), 2)?,
+            SizeSpec::Pixels(n) => vec![n; 2],
+        };
+        let bytes = self.bytes_per_pixel()?;
+        let side = match tile {
+            SizeSpec::Pixels(0) => bail!("--tile is 0; wanted auto, or at least 1 pixel"),
+            SizeSpec::Pixels(n) => n.next_multiple_of(UNIT),
+            SizeSpec::Auto => {
+                let memory = self.args.tiles.tile_memory.unwrap_or(tiles::DEFAULT_MEMORY);
+                tiles::side(memory, bytes, halo.iter().copied().max().unwrap_or(0), 2)?
+            }
+        };
+        let tiling = Tiling::new(&sizes, side, &halo)?;
+        let largest = tiling.tiles().map(|t| t.sizes().iter().product::<usize>() as u64).max().unwrap_or(0);
+        Ok((tiling, largest * bytes))
+    }
+
+    /// The most that a pixel takes in some parts of the image.
+    fn bytes_per_pixel(&mut self) -> Result<u64> {
+        let labels = self.unary.labels();
+        let mut most = 0;
+        for part in tiles::samples(&[self.image.height(), self.image.width()]) {
+            let image = self.read_image(&[part[0].clone(), part[1].clone()])?;
+            let rows = vec![0.0; image.pixels() * labels];
+            let sample = inputs::builder(&image, labels, self.model_args, 0)?.unary(rows).build()?;
+            most = most.max(tiles::bytes_per_pixel(&sample, image.channels));
+        }
+        Ok(most)
+    }
+
+    fn read_image(&mut self, window: &Window) -> Result<Image> {
+        let data = self.image.read(window)?;
+        Ok(Image::new(window[1].len(), window[0].len(), self.image.channels(), data)?)
+    }
+
+    fn solve_all(
+        &mut self,
+        tiling: &Tiling,
+        tally: &Tally,
+        mut take: impl FnMut(&Tile, &Solved) -> Result<()>,
+    ) -> Result<()> {
+        for tile in tiling.tiles() {
+            let place =
+                || format!("in the tile at column {}, row {}", tile.core[1].start, tile.core[0].start);
+            tally.say(&format!("column {}, row {}", tile.core[1].start, tile.core[0].start));
+            let solved = self.solve(&tile).with_context(place)?;
+            take(&tile, &solved)?;
+            tally.step();
+        }
+        Ok(())
+    }
+
+    fn model(&mut self, tile: &Tile) -> Result<Model> {
+        let window = window(tile);
+        let image = self.read_image(&window)?;
+        // A black part says nothing about the scale.
+        if !self.scale_checked && image.data.iter().any(|&v| v > 0.0) {
+            let (_, bilateral) = inputs::kernels_or_usual(self.model_args);
+            inputs::warn_about_scale(&image, &self.args.image, &bilateral, &self.messages);
+            self.scale_checked = true;
+        }
+        let rows = self.unary.read(&window, &self.messages)?;
+        let whole = [self.image.height(), self.image.width()];
+        let builder = inputs::builder(&image, self.unary.labels(), self.model_args, self.args.common.seed)?;
+        drop(image);
+        Ok(builder.window(&tile.origin(), &whole).unary(rows).build()?)
+    }
+
+    fn solve(&mut self, tile: &Tile) -> Result<Solved> {
+        let model = self.model(tile)?;
+        let solution = tiles::run(&model, &self.args.run.method, &self.settings)?;
+        let labels = tiles::labels(tile, &solution);
+        let before = tile.crop(model.unary_argmin().as_slice(), 1);
+        self.changed += labels.iter().zip(&before).filter(|(a, b)| a != b).count() as u64;
+        labels.iter().for_each(|&l| self.used[usize::from(l)] = true);
+        let beliefs = match self.args.save_probs {
+            Some(_) => tile.crop(solution.beliefs.as_slice(), model.labels()),
+            None => Vec::new(),
+        };
+        Ok(Solved { labels, beliefs })
+    }
+}

@@ -1,0 +1,252 @@
+"""Images of any size, in tiles that are refined one after the other."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _core
+from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
+from ._kernels import Gaussian, check_scale, image_rows
+from ._model import probability_rows
+from ._refine import Preset, positions, preset_of
+from .errors import ArgumentError, ShapeError
+
+
+class Windows:
+    """How windows of one image are refined, so that they fit together. Plain data: it travels to other processes."""
+
+    def __init__(
+        self,
+        preset: Union[str, os.PathLike, Preset, None],
+        label_axis: int,
+        channel_axis: Optional[int],
+        data_range: float,
+        method: Optional[str],
+        output: str,
+        threads: Optional[int],
+    ) -> None:
+        if output not in ("labels", "probabilities"):
+            raise ArgumentError(f"output is {output!r}, but must be 'labels' or 'probabilities'")
+        if not (np.isfinite(data_range) and data_range > 0):
+            raise ArgumentError(f"data_range is {data_range!r}, but must be a positive number such as 255 or 1")
+        if method is not None:
+            _core.tile_check_method(method)
+        self.preset = preset_of(preset)
+        self.label_axis, self.channel_axis = label_axis, channel_axis
+        self.scale = data_range / 255.0
+        self.method, self.output, self.threads = method, output, threads
+
+    def spatial(self, image: Any, probabilities: Any) -> tuple:
+        """The common sizes of image and probabilities, and where labels and channels are (None for no axis)."""
+        for array, what in ((image, "image"), (probabilities, "probabilities")):
+            if not hasattr(array, "shape") or not hasattr(array, "__getitem__"):
+                raise ArgumentError(f"{what} of type {type(array).__name__} has no shape and cannot be sliced")
+        shape = tuple(probabilities.shape)
+        axis = axis_of(self.label_axis, len(shape), "label_axis", "the array of probabilities")
+        sizes = shape[:axis] + shape[axis + 1 :]
+        pixels, channel = tuple(image.shape), None
+        if self.channel_axis is not None and len(pixels) == len(shape):
+            channel = axis_of(self.channel_axis, len(pixels), "channel_axis", "the image")
+            pixels = pixels[:channel] + pixels[channel + 1 :]
+        if pixels != sizes or not sizes or 0 in sizes:
+            raise ShapeError(
+                f"image has shape {tuple(image.shape)} and probabilities {shape}: {size(pixels)} and {size(sizes)} "
+                "pixels, but both must describe the same (see label_axis and channel_axis)"
+            )
+        return sizes, axis, channel
+
+    def halos(self, halo: Union[str, int, Sequence[int]], axes: int) -> list:
+        """Pixels around a tile along each axis."""
+        if isinstance(halo, str):
+            if halo != "auto":
+                raise ArgumentError(f"halo is {halo!r}, but must be 'auto' or a number of pixels")
+            kernels = [self.preset.gaussian, self.preset.bilateral]
+            return [_core.tile_halo([k[0] for k in kernels if k[-1] > 0])] * axes
+        halos = [_whole(h, "halo", 0) for h in np.broadcast_to(halo, (axes,)).tolist()]
+        return halos
+
+    def refine(self, image: np.ndarray, probabilities: np.ndarray, origin: list, whole: tuple, check: bool) -> Any:
+        """One window: labels, or probabilities shaped as the given ones. Positions are those in the whole image."""
+        if check:
+            rows, shape, axis = probability_rows(probabilities, self.label_axis)
+        else:
+            array = as_float32(probabilities, "probabilities")
+            axis = self.label_axis % array.ndim
+            rows, shape = rows_of(array, axis), array.shape[:axis] + array.shape[axis + 1 :]
+        beliefs = self._beliefs(as_array(image, "image"), rows, shape, origin, whole, check)
+        if self.output == "probabilities":
+            return from_rows(beliefs, shape, axis)
+        return small_labels(_core.argmax(beliefs, self.threads), rows.shape[1], shape)
+
+    def _beliefs(
+        self, image: np.ndarray, rows: np.ndarray, shape: tuple, origin: list, whole: tuple, check: bool
+    ) -> np.ndarray:
+        colors = image_rows(image, shape, self.channel_axis)
+        sigma, spatial_weight = self.preset.gaussian
+        sigma_xy, sigma_rgb, weight = self.preset.bilateral
+        sigma_rgb *= self.scale
+        if check and image.dtype.kind == "f":
+            check_scale(image, [sigma_rgb])
+        unary = _core.unary_from_probabilities(rows, 1e-5, self.threads)
+        if self.method is not None:
+            kernels = [
+                Gaussian(sigma, spatial_weight)._specification(shape),
+                ("bilateral", [sigma_xy], colors, [sigma_rgb], weight),
+            ]
+            place = (list(origin), list(whole))
+            normalization = self.preset.normalization
+            model = _core.Model(unary, list(shape), kernels, ("potts", []), "auto", normalization, self.threads, place)
+            found, error = _core.solve(model, self.method, threads=self.threads)
+            if error is not None:
+                raise error
+            return found["probabilities"]
+        crf = _core.DenseCrf(*unary.shape)
+        crf.set_unary(unary, self.threads)
+        # Twice the weight: here, as in pydensecrf, a pair counts once.
+        near = positions(shape, sigma, origin)
+        crf.add_pairwise(near, [2 * spatial_weight], self.preset.normalization, self.threads)
+        features = np.concatenate([positions(shape, sigma_xy, origin), colors / np.float32(sigma_rgb)], axis=1)
+        crf.add_pairwise(features, [2 * weight], self.preset.normalization, self.threads)
+        return crf.inference(self.preset.iterations, self.threads)
+
+    def bytes_per_pixel(self, image: Any, channel: Optional[int], sizes: tuple, labels: int) -> int:
+        """The most that a pixel takes in some parts of the image."""
+        sigma_xy, sigma_rgb, weight = self.preset.bilateral
+        most = 0
+        for window in _core.tile_samples(list(sizes)):
+            colors = as_array(cut(image, window, channel), "image")
+            shape = [stop - start for start, stop in window]
+            rows = image_rows(colors, tuple(shape), self.channel_axis)
+            kernels = [
+                Gaussian(*self.preset.gaussian)._specification(tuple(shape)),
+                ("bilateral", [sigma_xy], rows, [sigma_rgb * self.scale], weight),
+            ]
+            unary = np.zeros((len(rows), labels), np.float32)
+            options = (("potts", []), "lattice", self.preset.normalization, self.threads)
+            model = _core.Model(unary, shape, kernels, *options)
+            most = max(most, _core.tile_bytes_per_pixel(model, rows.shape[1]))
+        return most
+
+
+def cut(array: Any, window: Sequence[tuple], extra: Optional[int]) -> np.ndarray:
+    """A window of an array that has all of one more axis; whatever slicing gives, as NumPy."""
+    index = [slice(start, stop) for start, stop in window]
+    if extra is not None:
+        index.insert(extra, slice(None))
+    return array[tuple(index)]
+
+
+def _whole(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ArgumentError(f"{name} is {value!r}, but must be 'auto' or a whole number, {least} or more")
+    return int(value)
+
+
+def refine_tiled(
+    image: Any,
+    probabilities: Any,
+    preset: Union[str, os.PathLike, Preset, None] = None,
+    *,
+    out: Any = None,
+    tile: Union[str, int] = "auto",
+    halo: Union[str, int, Sequence[int]] = "auto",
+    memory: Optional[int] = None,
+    label_axis: int = 0,
+    channel_axis: Optional[int] = -1,
+    data_range: float = 255.0,
+    method: Optional[str] = None,
+    output: str = "labels",
+    threads: Optional[int] = None,
+    callback: Optional[Callable[[int, int], Any]] = None,
+) -> Any:
+    """As `refine` for images that do not fit into memory: tile by tile, each with a halo of its surroundings.
+
+    Parameters
+    ----------
+    image, probabilities : array-like with a shape and slices
+        NumPy arrays, memory maps, zarr arrays, HDF5 data sets, ... Only one tile of them is read at a time.
+    preset, label_axis, channel_axis, data_range, threads
+        As for `refine`.
+    out : array-like with a shape and slices to assign to, optional
+        Where the result goes: a memory map or a zarr array, say. By default a new NumPy array.
+    tile : "auto" or int
+        Side of the tiles in pixels; "auto" is what `memory` allows.
+    halo : "auto", int or sequence of int
+        Pixels around a tile that it looks at (one number, or one per axis); "auto" is 5 standard deviations of the
+        widest kernel, with which no seam is seen.
+    memory : int, optional
+        Bytes for one tile when `tile` is "auto". By default 1.5 GiB, whatever the machine has: results must not
+        depend on it.
+    method : str, optional
+        As for `refine`, but not "auto". Labels are the most believed ones.
+    output : {"labels", "probabilities"}
+        What to return.
+    callback : callable, optional
+        Called after every tile with the number of tiles done and of all.
+
+    Returns
+    -------
+    array
+        `out`, or a new array.
+
+    Examples
+    --------
+    >>> import numpy as np, relaxcrf
+    >>> image = np.zeros((60, 90, 3), np.uint8); image[:, 45:] = 200
+    >>> p = np.full((2, 60, 90), 0.5); p[:, 5, 5] = 0.9, 0.1; p[:, 5, 85] = 0.2, 0.8
+    >>> labels = relaxcrf.refine_tiled(image, p, preset="pydensecrf", tile=32)
+    >>> bool((labels == relaxcrf.refine(image, p, preset="pydensecrf")).all())
+    True
+    """
+    windows = Windows(preset, label_axis, channel_axis, data_range, method, output, threads)
+    sizes, axis, channel = windows.spatial(image, probabilities)
+    labels = probabilities.shape[axis]
+    halos = windows.halos(halo, len(sizes))
+    if isinstance(tile, str) and tile == "auto":
+        limit = None if memory is None else _whole(memory, "memory", 1)
+        bytes_per_pixel = windows.bytes_per_pixel(image, channel, sizes, labels)
+        side = _core.tile_side(bytes_per_pixel, max(halos), len(sizes), limit)
+    else:
+        side = _whole(tile, "tile", 1)
+    out = _destination(out, output, sizes, axis, labels)
+    plan = _core.tile_windows(list(sizes), side, halos)
+    for done, (core, outer) in enumerate(plan):
+        part = windows.refine(
+            cut(image, outer, channel),
+            cut(probabilities, outer, axis),
+            [start for start, _ in outer],
+            sizes,
+            check=done == 0,
+        )
+        inner = [(c[0] - o[0], c[1] - o[0]) for c, o in zip(core, outer)]
+        extra = axis if output == "probabilities" else None
+        index = [slice(start, stop) for start, stop in core]
+        if extra is not None:
+            index.insert(extra, slice(None))
+        out[tuple(index)] = cut(part, inner, extra)
+        if callback is not None:
+            callback(done + 1, len(plan))
+    return out
+
+
+def _destination(out: Any, output: str, sizes: tuple, axis: int, labels: int) -> Any:
+    """The array to write to, checked."""
+    small = np.dtype(np.uint8 if labels <= 256 else np.uint16)
+    shape, dtype = sizes, small
+    if output == "probabilities":
+        shape, dtype = sizes[:axis] + (labels,) + sizes[axis:], np.dtype(np.float32)
+    if out is None:
+        return np.empty(shape, dtype)
+    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
+        raise ArgumentError(f"out of type {type(out).__name__} has no shape, or nothing can be assigned to its parts")
+    if tuple(out.shape) != shape:
+        raise ShapeError(f"out has shape {tuple(out.shape)}, but {size(shape)} is needed for {output}")
+    given = np.dtype(getattr(out, "dtype", dtype))
+    if output == "labels" and given.kind in "iu" and np.iinfo(given).max < labels - 1:
+        raise ArgumentError(f"out of dtype {given} cannot hold {labels} labels: use {small}")
+    if output == "probabilities" and given.kind != "f":
+        raise ArgumentError(f"out has dtype {given}, but probabilities need one such as float32")
+    return out
