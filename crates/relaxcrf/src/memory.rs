@@ -186,7 +186,7 @@ impl Problem {
             Method::SmoothLp(_) => arrays(9) + layers,
             Method::ProxLp(_) => arrays(6) + columns,
             Method::Exact => arrays(6) + layers,
-            Method::Expand | Method::Swap => arrays(2) + 16 * n + layers,
+            Method::Expand | Method::Swap => arrays(2) + 32 * n + self.scratch(8),
             Method::TreeLp(_) => arrays(11) + columns,
             // The hungriest of what it may choose.
             Method::Auto => arrays(if labels == 2 { 6 } else { 9 }) + layers.max(sweeps()),
