@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::journal::{Journal, Tail};
 
 /// True label, label given, pixels; void predictions have the number of labels.
-pub type Counts = Vec<(usize, usize, u64)>;
+pub type Pixels = Vec<(usize, usize, u64)>;
 
 /// What became of one image.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -35,8 +35,8 @@ pub struct Record {
     /// Against the truth, before and after, if there is one.
     pub accuracy: Option<[Option<f64>; 2]>,
     pub mean_iou: Option<[Option<f64>; 2]>,
-    pub before: Option<Counts>,
-    pub after: Option<Counts>,
+    pub before: Option<Pixels>,
+    pub after: Option<Pixels>,
     pub warnings: Vec<String>,
     /// The inputs' content and the settings.
     pub key: Option<String>,
@@ -135,7 +135,7 @@ pub fn open_log(path: &Path) -> Result<Journal> {
 }
 
 /// The sum over many images, which may have different numbers of labels.
-pub fn add_up<'a>(parts: impl Iterator<Item = (usize, &'a Counts)> + Clone) -> Option<Confusion> {
+pub fn add_up<'a>(parts: impl Iterator<Item = (usize, &'a Pixels)> + Clone) -> Option<Confusion> {
     let labels = parts.clone().map(|(labels, _)| labels).max()?;
     let mut counts = vec![0; labels * (labels + 1)];
     for (own, part) in parts {

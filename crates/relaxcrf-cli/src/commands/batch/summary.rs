@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::Counts;
 use super::items::{Item, Items};
-use super::record::{Record, add_up, last_records};
+use super::record::{Pixels, Record, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
 use crate::forecast::shown_time;
@@ -71,7 +71,7 @@ impl Summary {
             let values: Vec<f64> = done().filter_map(of).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let total = |of: fn(&Record) -> Option<&Vec<(usize, usize, u64)>>| {
+        let total = |of: fn(&Record) -> Option<&Pixels>| {
             let parts: Vec<_> = done().filter_map(|r| Some((r.labels?, of(r)?))).collect();
             add_up(parts.iter().copied())
         };
