@@ -3,8 +3,9 @@
 >>> import dask.array as da, numpy as np, relaxcrf.dask
 >>> image = da.zeros((200, 300, 3), chunks=(100, 100, 3), dtype=np.uint8)
 >>> probabilities = da.full((2, 200, 300), 0.5, chunks=(2, 100, 100), dtype=np.float32)
->>> relaxcrf.dask.refine(image, probabilities)
-dask.array<refine, shape=(200, 300), dtype=uint8, chunksize=(100, 100), chunktype=numpy.ndarray>
+>>> labels = relaxcrf.dask.refine(image, probabilities)
+>>> labels.shape, labels.chunksize, str(labels.dtype)
+((200, 300), (100, 100), 'uint8')
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def _refine(
         index = list(space)
         if extra is not None:
             index.insert(extra, name)
-        depth = {k: halos[space.index(x)] if x in space else 0 for k, x in enumerate(index)}
+        # An axis in one chunk has no neighbours to look at, and may well be shorter than the halo.
+        depth = {k: _depth(chunks, halos, space, x) for k, x in enumerate(index)}
         widened = overlap(array, depth=depth, boundary={k: "none" for k in depth}, allow_rechunk=False)
         arguments += [widened, tuple(index)]
     for k, (axis_chunks, halo) in enumerate(zip(chunks, halos)):
@@ -132,6 +134,12 @@ def _refine_chunk(
         core.insert(label, slice(None))
     part = windows.refine(image, probabilities, origin, whole, check=not any(origin))
     return np.ascontiguousarray(part[tuple(core)])
+
+
+def _depth(chunks: list, halos: list, space: tuple, name: str) -> int:
+    if name not in space or len(chunks[space.index(name)]) == 1:
+        return 0
+    return halos[space.index(name)]
 
 
 def _places(chunks: Sequence[int], halo: int) -> Any:

@@ -8,7 +8,7 @@ A `Refiner` is what ``Dataset.map_batches`` wants::
     labels = images.map_batches(
         relaxcrf.ray.Refiner,
         fn_constructor_kwargs={"preset": "voc", "drop": ["image", "probabilities"]},
-        concurrency=8, num_cpus=2, batch_size=16,
+        compute=ray.data.ActorPoolStrategy(size=8), num_cpus=2, batch_size=16,
     )
     labels.write_parquet("labels/")
 

@@ -90,6 +90,13 @@ def test_xarray_keeps_its_coordinates():
         relaxcrf.dask.refine(pixels, scores, NARROW, label_axis="nope")
 
 
+def test_an_image_smaller_than_the_halo():
+    image, p = mosaic(parts=2)
+    lazy = relaxcrf.dask.refine(*chunked(image, p, 40))  # the default's halo is 335
+    assert lazy.chunks == ((40, 40), (40, 40))
+    assert (lazy.compute(scheduler="sync") == relaxcrf.refine(image, p)).all()
+
+
 def test_bad_input():
     image, p = mosaic(parts=2)
     lazy_image, lazy_p = chunked(image, p, 40)
