@@ -121,13 +121,28 @@ fn softmax_of<const WITH_VALUE: bool>(
     let (groups, last) = (stride / LANES, last_lanes(labels));
     let mut value = 0.0f64;
     for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
-        let mut most = [f32::NEG_INFINITY; LANES];
-        for (g, lanes) in row.chunks_exact_mut(LANES).enumerate() {
-            let energy = energies.map_or([0.0; LANES], |e| eight(e, k * labels + g * LANES));
-            let used = if g + 1 == groups { last } else { ALL };
+        match energies.map(|e| (e.get(k * labels..k * labels + stride), e)) {
+            None => row.iter_mut().for_each(|v| *v *= factor),
+            Some((Some(energies), _)) => {
+                row.iter_mut().zip(energies).for_each(|(v, &e)| *v = factor * *v - e);
+            }
+            // Where the energies end, there is no full row of them.
+            Some((None, all)) => {
+                for (g, lanes) in row.chunks_exact_mut(LANES).enumerate() {
+                    let energy = eight(all, k * labels + g * LANES);
+                    lanes.iter_mut().zip(energy).for_each(|(v, e)| *v = factor * *v - e);
+                }
+            }
+        }
+        let (lanes, _) = row.as_chunks_mut::<LANES>();
+        if let Some(lanes) = lanes.last_mut() {
             for c in 0..LANES {
-                let logit = factor * lanes[c] - energy[c];
-                lanes[c] = chosen(logit, f32::NEG_INFINITY, used[c]);
+                lanes[c] = chosen(lanes[c], f32::NEG_INFINITY, last[c]);
+            }
+        }
+        let mut most = [f32::NEG_INFINITY; LANES];
+        for lanes in lanes.iter() {
+            for c in 0..LANES {
                 most[c] = larger(most[c], lanes[c]);
             }
         }
@@ -156,12 +171,16 @@ fn softmax_of<const WITH_VALUE: bool>(
         rows.iter_mut().for_each(|v| *v = exp_or_nothing(*v));
     }
     for row in rows.chunks_exact_mut(stride) {
-        let mut sum = [0.0f32; LANES];
-        for (g, lanes) in row.chunks_exact_mut(LANES).enumerate() {
-            let used = if g + 1 == groups { last } else { ALL };
+        let (lanes, _) = row.as_chunks_mut::<LANES>();
+        if let Some(lanes) = lanes.last_mut() {
+            // A row of infinite energies only is undecided, and then padding must not count either.
             for c in 0..LANES {
-                // A row of infinite energies only is undecided, and then padding must not count either.
-                lanes[c] = chosen(lanes[c], 0.0, used[c]);
+                lanes[c] = chosen(lanes[c], 0.0, last[c]);
+            }
+        }
+        let mut sum = [0.0f32; LANES];
+        for lanes in lanes.iter() {
+            for c in 0..LANES {
                 sum[c] += lanes[c];
             }
         }
@@ -169,6 +188,141 @@ fn softmax_of<const WITH_VALUE: bool>(
         row.iter_mut().for_each(|v| *v *= scale);
     }
     value
+}
+
+/// Logits are clipped here where it is known, or checked, that they stay below: exponentials do not overflow, nor do
+/// sums of some thousands of them.
+pub(crate) const LARGEST_LOGIT: f32 = 64.0;
+
+/// `rows ← softmax(rows - energies)` for rows whose last label stands for several that are not filtered themselves: its
+/// message, a bound on theirs, does not count, and on return only a `share` of its belief is left, that of the most
+/// believed of them. Energies come in rows of `stride`, at least zero, infinite in lanes that are not used.
+///
+/// Returns the largest message of the last label and the largest of the others, which must not be above
+/// [`LARGEST_LOGIT`].
+#[inline(always)]
+pub(crate) fn softmax_with_rest(
+    rows: &mut [f32],
+    stride: usize,
+    labels: usize,
+    energies: &[f32],
+    shares: &[f32],
+) -> (f32, f32) {
+    match stride {
+        8 => rest_softmax(rows, 8, labels, energies, shares),
+        16 => rest_softmax(rows, 16, labels, energies, shares),
+        24 => rest_softmax(rows, 24, labels, energies, shares),
+        _ => rest_softmax(rows, stride, labels, energies, shares),
+    }
+}
+
+#[inline(always)]
+fn rest_softmax(
+    rows: &mut [f32],
+    stride: usize,
+    labels: usize,
+    energies: &[f32],
+    shares: &[f32],
+) -> (f32, f32) {
+    let groups = stride / LANES;
+    let mut rest = [0u32; LANES];
+    rest[(labels - 1) % LANES] = u32::MAX;
+    let (mut most, mut most_of_rest) = ([0.0f32; LANES], [0.0f32; LANES]);
+    for (row, energies) in rows.chunks_exact_mut(stride).zip(energies.chunks_exact(stride)) {
+        let both = row.as_chunks_mut::<LANES>().0.iter_mut().zip(energies.as_chunks::<LANES>().0);
+        for (g, (lanes, energies)) in both.enumerate() {
+            if g + 1 == groups {
+                for c in 0..LANES {
+                    most_of_rest[c] = larger(most_of_rest[c], lanes[c]);
+                }
+                for c in 0..LANES {
+                    lanes[c] = chosen(0.0, lanes[c], rest[c]);
+                }
+            }
+            for c in 0..LANES {
+                most[c] = larger(most[c], lanes[c]);
+            }
+            for c in 0..LANES {
+                let logit = lanes[c] - energies[c];
+                lanes[c] = if logit > LARGEST_LOGIT { LARGEST_LOGIT } else { logit };
+            }
+        }
+    }
+    rows.iter_mut().for_each(|v| *v = exp_or_nothing(*v));
+    for (row, &share) in rows.chunks_exact_mut(stride).zip(shares) {
+        let mut sum = [0.0f32; LANES];
+        for lanes in row.as_chunks::<LANES>().0 {
+            for c in 0..LANES {
+                sum[c] += lanes[c];
+            }
+        }
+        let scale = 1.0 / fold(sum, |a, b| a + b);
+        let of_rest = scale * share;
+        for (g, lanes) in row.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+            for c in 0..LANES {
+                lanes[c] *= if g + 1 == groups { chosen(of_rest, scale, rest[c]) } else { scale };
+            }
+        }
+    }
+    (most_of_rest[(labels - 1) % LANES], fold(most, larger))
+}
+
+/// Several labels as one. `rows` are beliefs without any messages, `softmax(-energies)`, `stride` apart; what goes to the
+/// lump has a one in `gone`, what does not a zero. If `shares` are given, the last of the `labels` is itself a lump, of
+/// before, and goes there in any case.
+///
+/// Leaves in `lumps`, for every row, by how much the energy of the lump is above the smallest, and belief in the most
+/// believed label of the lump as a share of that in the lump.
+#[inline(always)]
+pub(crate) fn lump_rows(
+    rows: &[f32],
+    stride: usize,
+    labels: usize,
+    gone: &[f32],
+    shares: Option<&[f32]>,
+    lumps: &mut [[f32; 2]],
+) {
+    match stride {
+        16 => lump_of(rows, 16, labels, gone, shares, lumps),
+        24 => lump_of(rows, 24, labels, gone, shares, lumps),
+        _ => lump_of(rows, stride, labels, gone, shares, lumps),
+    }
+}
+
+#[inline(always)]
+fn lump_of(
+    rows: &[f32],
+    stride: usize,
+    labels: usize,
+    gone: &[f32],
+    shares: Option<&[f32]>,
+    lumps: &mut [[f32; 2]],
+) {
+    let (gone, _) = gone.as_chunks::<LANES>();
+    for (k, (row, lump)) in rows.chunks_exact(stride).zip(lumps.iter_mut()).enumerate() {
+        let (mut sum, mut best, mut most) = ([0.0f32; LANES], [0.0f32; LANES], [0.0f32; LANES]);
+        for (lanes, gone) in row.as_chunks::<LANES>().0.iter().zip(gone) {
+            for c in 0..LANES {
+                most[c] = larger(most[c], lanes[c]);
+            }
+            for c in 0..LANES {
+                sum[c] += lanes[c] * gone[c];
+            }
+            for c in 0..LANES {
+                best[c] = larger(best[c], lanes[c] * gone[c]);
+            }
+        }
+        let (mut sum, mut best) = (fold(sum, |a, b| a + b), fold(best, larger));
+        if let Some(shares) = shares {
+            // The lump of before is the last of `labels`, and `gone` does not count it.
+            sum += row[labels - 1];
+            best = larger(best, shares[k] * row[labels - 1]);
+        }
+        *lump = [sum / fold(most, larger), best / larger(sum, f32::MIN_POSITIVE)];
+    }
+    for lump in lumps.iter_mut() {
+        lump[0] = if lump[0] > f32::MIN_POSITIVE { -ln_positive(lump[0]) } else { f32::INFINITY };
+    }
 }
 
 /// `Σ_rows (Σ_i y_i Σ_j k_j - Σ_i y_i k_i)` for rows k that are `stride` apart and y packed tightly: the pairwise value

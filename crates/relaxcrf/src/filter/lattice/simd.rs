@@ -1,14 +1,17 @@
-//! The only unsafe code of the crate: the choice of AVX2 at run time, and parallel writes to a table of rows.
+//! The only unsafe code of the crate: the choice of AVX2 at run time, the two innermost loops, whose indices are checked
+//! block by block, and parallel writes to a table of rows.
 //!
 //! Whatever is dispatched here gives the same bits on every CPU, because it has no fused operations, and
 //! the same for any number of threads.
 #![allow(unsafe_code)]
+// Loops over lanes index several arrays at once: that is what becomes vector code.
+#![allow(clippy::needless_range_loop)]
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bands::{Builder, Copies, locate_band};
+use super::bands::{BLOCK, Builder, Copies, locate_band};
 use super::chains::Chains;
 use super::embed::Embedding;
 use super::kernels::{self, Factors, Runs};
@@ -124,6 +127,18 @@ dispatch! {
     ) -> f64 = lanes::softmax_lanes::<true>
 }
 dispatch! {
+    /// The same where the last label stands for several.
+    pub(crate) fn softmax_with_rest(
+        rows: &mut [f32], stride: usize, labels: usize, energies: &[f32], shares: &[f32],
+    ) -> (f32, f32) = lanes::softmax_with_rest
+}
+dispatch! {
+    /// Several labels of each row as one.
+    pub(crate) fn lump_rows(
+        rows: &[f32], stride: usize, labels: usize, gone: &[f32], shares: Option<&[f32]>, lumps: &mut [[f32; 2]],
+    ) = lanes::lump_rows
+}
+dispatch! {
     /// The pairwise value of the Potts model.
     pub(crate) fn potts_value(rows: &[f32], stride: usize, labels: usize, y: &[f32]) -> f64 = lanes::potts_value
 }
@@ -152,6 +167,89 @@ pub(super) fn add(table: &mut [f32], other: &[f32]) {
             *t += o;
         }
     });
+}
+
+/// Fails unless every row that the runs of a block name is one of `rows`, and there is all that [`splat`] and [`slice`]
+/// read: they do not look at each index again. Returns the number of points.
+#[inline(always)]
+fn check_block<const M: usize>(runs: &Runs, rows: usize) -> usize {
+    let points = runs.points();
+    let largest = runs.ids.iter().fold(0, |a: u32, &id| a.max(id));
+    let fits = points <= BLOCK && runs.ids.len() == runs.ends.len() * M && runs.weights.len() >= points * M;
+    assert!(fits && (points == 0 || (largest as usize) < rows), "lattice vertex out of range");
+    points
+}
+
+/// Adds every point's row (`stride` apart, the first at the start of `rows`) to the rows of its vertices.
+#[inline(always)]
+pub(super) fn splat<const W: usize, const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
+    table: &mut [f32],
+) {
+    let (table, _) = table.as_chunks_mut::<W>();
+    let points = check_block::<M>(&runs, table.len());
+    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let factors = factors.of_block(points);
+    let mut run = 0;
+    for p in 0..points {
+        // SAFETY: `p` is below `points`, for which rows and weights are there. `run` is that of `p`: it rises only behind
+        // a run's last point, and the last run's is the last of all (that is how many `points` there are), so that
+        // it is below the number of runs here. All ids are rows of the table.
+        unsafe {
+            let mut value = *rows.as_ptr().add(p * stride).cast::<[f32; W]>();
+            let factor = *factors.get_unchecked(p);
+            value.iter_mut().for_each(|v| *v *= factor);
+            let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
+            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            for k in 0..M {
+                let row = table.get_unchecked_mut(ids[k] as usize);
+                for c in 0..W {
+                    row[c] += weights[k] * value[c];
+                }
+            }
+            // Runs are short and of any length: a branch here would be guessed wrong every other time.
+            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
+        }
+    }
+}
+
+/// Reads the blurred table back: `rows (+)= factor · interpolated row`.
+#[inline(always)]
+pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
+    rows: &mut [f32],
+    stride: usize,
+) {
+    let (table, _) = table.as_chunks::<W>();
+    let points = check_block::<M>(&runs, table.len());
+    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let factors = factors.of_block(points);
+    let mut run = 0;
+    for p in 0..points {
+        // SAFETY: as in `splat`.
+        unsafe {
+            let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
+            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            let mut sum = [0.0f32; W];
+            for k in 0..M {
+                let row = table.get_unchecked(ids[k] as usize);
+                for c in 0..W {
+                    sum[c] += weights[k] * row[c];
+                }
+            }
+            let factor = *factors.get_unchecked(p);
+            let row = &mut *rows.as_mut_ptr().add(p * stride).cast::<[f32; W]>();
+            for c in 0..W {
+                row[c] = if ADD { row[c] + factor * sum[c] } else { factor * sum[c] };
+            }
+            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
+        }
+    }
 }
 
 /// A table whose rows several tasks write, each row by one task only.

@@ -1,0 +1,306 @@
+//! So many updates of mean field with Potts compatibilities, and nothing but them: no objective, no bound.
+//!
+//! `q ← softmax(Σ_k K_k q - φ)`, each iteration one sweep. Most labels of a typical problem are nowhere to be seen after
+//! the first update, so labels are dropped on the way: what a label is told by its neighbours, K q, is never negative,
+//! and where it is negligible at all points the label need not be filtered. Dropped labels stay in the softmax as one,
+//! the rest. It is filtered with the largest belief that any of them has, which bounds all their messages; should that
+//! bound rise above [`NEGLIGIBLE`] anywhere, the run starts over with all labels. So the logits of dropped labels are
+//! off by at most that, and those of the others by nothing but what follows from it.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use super::simplex::{keep_points, softmax_points};
+use crate::lanes::LARGEST_LOGIT;
+use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables, simd};
+
+/// The message that a dropped label may be denied.
+pub const NEGLIGIBLE: f32 = 0.01;
+
+/// Labels are dropped when a sample of the points tells that their messages will be below this share of it.
+const MARGIN: f32 = 0.125;
+/// One block of points in so many is in the sample.
+const SAMPLE: usize = 16;
+/// Neighbours whose beliefs are averaged in the sample.
+const NEAR: usize = 16;
+/// How often it is looked for labels to drop.
+const LOOKS: usize = 3;
+/// Rows hold whole groups of so many labels: dropping fewer saves nothing.
+const GROUP: usize = 8;
+
+/// The problem: energies (one row of `labels` per point, none is all zeros) and kernels with their weights.
+#[derive(Debug, Clone)]
+pub struct Updates<'a> {
+    /// Number of labels, at least 2.
+    pub labels: usize,
+    /// Number of points.
+    pub points: usize,
+    /// Energies.
+    pub unary: Option<&'a [f32]>,
+    /// Kernels; at least one.
+    pub terms: Vec<SweepTerm<'a>>,
+}
+
+/// The labels that are filtered at some stage of a run.
+struct Stage<'a> {
+    sweep: Sweep<'a>,
+    /// The labels of the lanes. The rest, if there is one, has a lane behind them.
+    kept: Vec<usize>,
+    rest: Option<Rest>,
+}
+
+/// What stands for labels that were dropped.
+struct Rest {
+    /// Energies of the kept labels and of the rest, above the point's smallest; one row of the sweep's stride per point.
+    energies: Vec<f32>,
+    /// Belief in the most believed label of the rest as a share of that in the rest.
+    shares: Vec<f32>,
+    /// The largest sum of all messages to a point, in a sample.
+    reach: f32,
+}
+
+/// The largest of some numbers.
+#[derive(Clone, Copy, Default)]
+struct Most(f32);
+
+impl AddAssign for Most {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.max(other.0);
+    }
+}
+
+/// What a sample tells: the largest sum of messages, and for every lane the largest mean belief in a row of points.
+#[derive(Default)]
+struct Sample {
+    reach: Most,
+    beliefs: Vec<Most>,
+}
+
+impl AddAssign for Sample {
+    fn add_assign(&mut self, other: Self) {
+        self.reach += other.reach;
+        self.beliefs.resize(self.beliefs.len().max(other.beliefs.len()), Most::default());
+        self.beliefs.iter_mut().zip(other.beliefs).for_each(|(a, b)| *a += b);
+    }
+}
+
+impl<'a> Updates<'a> {
+    /// The beliefs after `iterations` updates of `softmax(-φ)`, or fewer if told to stop.
+    pub fn run(&self, iterations: usize, stop: &AtomicBool, tables: &mut Tables) -> Vec<f32> {
+        let mut q = vec![0.0; self.points * self.labels];
+        // K q must not be negative for its bounds to be bounds.
+        let monotone = self.terms.iter().all(|t| t.scaling.gain >= 0.0);
+        let looks = if monotone && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 };
+        if self.attempt(looks, iterations, stop, tables, &mut q) > NEGLIGIBLE {
+            self.attempt(0, iterations, stop, tables, &mut q);
+        }
+        q
+    }
+
+    /// Looks so many times for labels to drop. Returns the largest message that a dropped label may have been denied.
+    fn attempt(
+        &self,
+        mut looks: usize,
+        iterations: usize,
+        stop: &AtomicBool,
+        tables: &mut Tables,
+        q: &mut [f32],
+    ) -> f32 {
+        let Some(sweep) = Sweep::new(self.terms.clone(), self.labels) else { return 0.0 };
+        let all = Stage { sweep, kept: (0..self.labels).collect(), rest: None };
+        all.sweep.fill(tables, |points| {
+            points.rows.fill(0.0);
+            all.update(self, points);
+        });
+        let mut thinned: Option<Stage> = None;
+        let mut denied = Most(0.0);
+        for iteration in 1..=iterations {
+            let stage = thinned.as_ref().unwrap_or(&all);
+            if iteration == iterations || stop.load(Ordering::Relaxed) {
+                denied += stage.finish(self, &all, tables, q);
+                break;
+            }
+            looks = if stage.lanes() > GROUP { looks } else { 0 };
+            let next = if looks > 0 { stage.without_negligible(self, tables) } else { None };
+            looks = looks.saturating_sub(1);
+            denied += match &next {
+                Some(next) => stage.change(self, next, tables),
+                None => stage.sweep.step(&mut [], tables, |points, _| stage.update(self, points)),
+            };
+            if denied.0 > NEGLIGIBLE {
+ if std::env::var("SHOW").is_ok() { println!("FAILED it {iteration} lanes {} next {:?} denied {}", stage.lanes(), next.as_ref().map(|n| n.lanes()), denied.0); }
+                break;
+            }
+            if std::env::var("SHOW").is_ok() { println!("it {iteration} lanes {} next {:?} denied {}", stage.lanes(), next.as_ref().map(|n| n.lanes()), denied.0); }
+            thinned = next.or(thinned);
+        }
+        denied.0
+    }
+
+    /// The energies from the row of a point on.
+    fn rows_from(&self, point: usize) -> Option<&'a [f32]> {
+        self.unary.map(|u| &u[point * self.labels..])
+    }
+}
+
+impl<'a> Stage<'a> {
+    fn lanes(&self) -> usize {
+        self.kept.len() + usize::from(self.rest.is_some())
+    }
+
+    /// From messages to beliefs. Returns the largest message that the rest is denied.
+    fn update(&self, problem: &Updates, mut points: Points) -> Most {
+        match &self.rest {
+            None => {
+                let energies = problem.rows_from(points.first).map(|u| &u[..points.count * problem.labels]);
+                softmax_points(&mut points, problem.labels, energies);
+                Most(0.0)
+            }
+            Some(rest) => {
+                let (lanes, stride) = (self.lanes(), points.stride);
+                let energies = &rest.energies[points.first * stride..][..points.count * stride];
+                let shares = &rest.shares[points.first..][..points.count];
+                let rows = &mut points.rows[..points.count * stride];
+                let (denied, most) = simd::softmax_with_rest(rows, stride, lanes, energies, shares);
+                Most(if most <= LARGEST_LOGIT { denied } else { f32::INFINITY })
+            }
+        }
+    }
+
+    /// Beliefs without any messages into rows that are `stride` apart.
+    fn alone(&self, problem: &Updates, first: usize, count: usize, rows: &mut [f32], stride: usize) {
+        rows.fill(0.0);
+        let rows = &mut rows[..count * stride];
+        match &self.rest {
+            None => {
+                let energies = problem.rows_from(first).map(|u| &u[..count * problem.labels]);
+                simd::softmax_rows(rows, stride, problem.labels, 1.0, energies);
+            }
+            Some(rest) => {
+                let ones = [1.0; POINTS_PER_UPDATE];
+                let energies = &rest.energies[first * stride..][..count * stride];
+                simd::softmax_with_rest(rows, stride, self.lanes(), energies, &ones[..count]);
+            }
+        }
+    }
+
+    /// A stage without the labels that a sample tells are negligible, if that makes rows shorter.
+    fn without_negligible(&self, problem: &Updates<'a>, tables: &mut Tables) -> Option<Stage<'a>> {
+        let lanes = self.lanes();
+        let sample = self.sweep.sample(SAMPLE, tables, |points| {
+            let Points { first, count, rows, stride } = points;
+            let reach = rows[..count * stride].chunks_exact(stride).map(|row| row[..lanes].iter().sum());
+            let reach = Most(reach.fold(0.0, f32::max));
+            self.update(problem, Points { first, count, rows, stride });
+            let mut beliefs = vec![Most(0.0); lanes];
+            for near in rows[..count * stride].chunks(NEAR * stride) {
+                let mut sums = vec![0.0f32; lanes];
+                for row in near.chunks_exact(stride) {
+                    sums.iter_mut().zip(row).for_each(|(s, &v)| *s += v);
+                }
+                beliefs.iter_mut().zip(&sums).for_each(|(b, &s)| *b += Most(s / NEAR as f32));
+            }
+            Sample { reach, beliefs }
+        });
+        let reach = self.rest.as_ref().map_or(sample.reach.0, |rest| rest.reach);
+        let kept: Vec<usize> = (self.kept.iter().zip(&sample.beliefs))
+            .filter(|(_, belief)| reach * belief.0 > MARGIN * NEGLIGIBLE)
+            .map(|(&label, _)| label)
+            .collect();
+        let lanes = kept.len() + 1;
+        if lanes.next_multiple_of(GROUP) >= self.lanes().next_multiple_of(GROUP) {
+            return None;
+        }
+        let sweep = Sweep::new(problem.terms.clone(), lanes)?;
+        let rest = self.lump(problem, &kept, sweep.stride(), reach)?;
+        Some(Stage { sweep, kept, rest: Some(rest) })
+    }
+
+    /// What stands for all labels but the `kept`, in rows of `stride`; none if there is a point without any possible label.
+    fn lump(&self, problem: &Updates, kept: &[usize], stride: usize, reach: f32) -> Option<Rest> {
+        let (lanes, points) = (self.lanes(), problem.points);
+        let mut rest = Rest { energies: vec![0.0; points * stride], shares: vec![0.0; points], reach };
+        let mut gone: Vec<f32> =
+            self.kept.iter().map(|l| if kept.contains(l) { 0.0 } else { 1.0 }).collect();
+        gone.resize(lanes.next_multiple_of(GROUP), 0.0);
+        let places: Vec<usize> = (0..self.kept.len()).filter(|&i| kept.contains(&self.kept[i])).collect();
+        let old = self.sweep.stride();
+        const PIECE: usize = 64 * POINTS_PER_UPDATE;
+        let pieces = rest.energies.par_chunks_mut(PIECE * stride).zip(rest.shares.par_chunks_mut(PIECE));
+        let possible = pieces.enumerate().map(|(piece, (energies, shares))| {
+            let mut rows = vec![0.0f32; POINTS_PER_UPDATE * old];
+            let mut lumps = [[0.0f32; 2]; POINTS_PER_UPDATE];
+            let mut possible = true;
+            let blocks = energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
+            for (k, (energies, shares)) in blocks.enumerate() {
+                let (first, count) = (piece * PIECE + k * POINTS_PER_UPDATE, shares.len());
+                self.alone(problem, first, count, &mut rows, old);
+                let (from, width, old_shares) = match &self.rest {
+                    None => (problem.rows_from(first), problem.labels, None),
+                    Some(r) => (Some(&r.energies[first * old..]), old, Some(&r.shares[first..])),
+                };
+                simd::lump_rows(&rows, old, lanes, &gone, old_shares, &mut lumps[..count]);
+                for (i, (row, share)) in energies.chunks_exact_mut(stride).zip(shares).enumerate() {
+                    // Relative to the row's smallest energy: what the softmax of these stages wants.
+                    let from = from.map(|from| &from[i * width..i * width + lanes]);
+                    let least = from.map_or(0.0, |from| from.iter().fold(f32::INFINITY, |a, &e| if e < a { e } else { a }));
+                    possible &= least.is_finite();
+                    row.fill(f32::INFINITY);
+                    for (to, &place) in row.iter_mut().zip(&places) {
+                        *to = from.map_or(0.0, |from| from[place]) - least;
+                    }
+                    row[places.len()] = lumps[i][0];
+                    *share = lumps[i][1];
+                }
+            }
+            possible
+        });
+        possible.reduce(|| true, |a, b| a & b).then_some(rest)
+    }
+
+    /// An update after which `next`, a stage with fewer labels, goes on.
+    fn change(&self, problem: &Updates, next: &Stage, tables: &mut Tables) -> Most {
+        let to: Vec<usize> = (self.kept.iter())
+            .map(|label| next.kept.binary_search(label).unwrap_or(next.kept.len()))
+            .chain(self.rest.iter().map(|_| next.kept.len()))
+            .collect();
+        let stride = next.sweep.stride();
+        self.sweep.change(&next.sweep, tables, |points, rows| {
+            let Points { first, count, rows: from, stride: old } = points;
+            let denied = self.update(problem, Points { first, count, rows: from, stride: old });
+            rows.fill(0.0);
+            for (row, from) in rows.chunks_exact_mut(stride).zip(from.chunks_exact(old)).take(count) {
+                // Every kept lane is told once, and the rest is as believed in as the best of those that go there.
+                for (&lane, &belief) in to.iter().zip(from) {
+                    row[lane] = row[lane].max(belief);
+                }
+            }
+            denied
+        })
+    }
+
+    /// The last update: beliefs in all labels into `q`.
+    fn finish(&self, problem: &Updates, all: &Stage, tables: &mut Tables, q: &mut [f32]) -> Most {
+        let (labels, stride) = (problem.labels, all.sweep.stride());
+        self.sweep.read(q, tables, |points, q| {
+            let Points { first, count, rows, stride: old } = points;
+            if self.rest.is_none() {
+                self.update(problem, Points { first, count, rows, stride: old });
+                keep_points(&Points { first, count, rows, stride: old }, labels, q);
+                return Most(0.0);
+            }
+            let mut full = vec![0.0f32; count * stride];
+            let mut denied = 0.0f32;
+            for (full, row) in full.chunks_exact_mut(stride).zip(rows.chunks_exact(old)) {
+                self.kept.iter().zip(row).for_each(|(&label, &message)| full[label] = message);
+                denied = denied.max(row[self.kept.len()]);
+            }
+            let points = Points { first, count, rows: &mut full, stride };
+            all.update(problem, Points { first, count, rows: points.rows, stride });
+            keep_points(&points, labels, q);
+            Most(denied)
+        })
+    }
+}
