@@ -165,21 +165,14 @@ def refine(
     crf.set_unary(_core.unary_from_probabilities(rows, 1e-5), threads)
     sigma, spatial_weight = chosen.gaussian
     # Twice the weight: here, as in pydensecrf, a pair counts once.
-    crf.add_pairwise(positions(shape, sigma), [2 * spatial_weight], chosen.normalization, threads)
-    features = np.concatenate([positions(shape, sigma_xy), colors / np.float32(sigma_rgb)], axis=1)
-    crf.add_pairwise(features, [2 * weight], chosen.normalization, threads)
+    options = (chosen.normalization, threads)
+    crf.add_grid(shape, [sigma] * len(shape), None, [], [2 * spatial_weight], *options)
+    deviations = [sigma_rgb] * colors.shape[1]
+    crf.add_grid(shape, [sigma_xy] * len(shape), colors, deviations, [2 * weight], *options)
     beliefs = crf.inference(chosen.iterations, threads)
     if output == "probabilities":
         return from_rows(beliefs, shape, axis)
     return small_labels(_core.argmax(beliefs), rows.shape[1], shape)
-
-
-def positions(shape: tuple, sigma: Any) -> np.ndarray:
-    """Grid coordinates divided by sigma (x first), one row per pixel, x first."""
-    sigmas = np.broadcast_to(np.asarray(sigma, np.float32), (len(shape),))
-    axes = [np.arange(n, dtype=np.float32) / s for n, s in zip(shape, sigmas[::-1])]
-    grid = np.meshgrid(*axes, indexing="ij")
-    return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
 
 
 def _preset(preset: Union[str, os.PathLike, Preset, None]) -> Preset:

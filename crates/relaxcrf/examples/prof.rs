@@ -6,13 +6,26 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant as Wall;
 struct Instant(f64, Wall);
 impl Instant {
-    fn now() -> Self { Self(cpu(), Wall::now()) }
+    fn now() -> Self {
+        Self(cpu(), Wall::now())
+    }
     fn elapsed(&self) -> std::time::Duration {
-        if std::env::var("WALL").is_ok() { self.1.elapsed() } else { std::time::Duration::from_secs_f64(cpu() - self.0) }
+        if std::env::var("WALL").is_ok() {
+            self.1.elapsed()
+        } else {
+            std::time::Duration::from_secs_f64(cpu() - self.0)
+        }
     }
 }
 fn cpu() -> f64 {
-    std::fs::read_to_string("/proc/thread-self/schedstat").unwrap().split(' ').next().unwrap().parse::<f64>().unwrap() * 1e-9
+    std::fs::read_to_string("/proc/thread-self/schedstat")
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse::<f64>()
+        .unwrap()
+        * 1e-9
 }
 fn read(p: &str) -> Vec<f32> {
     std::fs::read(p).unwrap().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
@@ -32,7 +45,13 @@ fn main() {
         let f2: Vec<f32> = (0..n).flat_map(|i| [(i % w) as f32 / 3.0, (i / w) as f32 / 3.0]).collect();
         let f5: Vec<f32> = (0..n)
             .flat_map(|i| {
-                [(i % w) as f32 / sxy, (i / w) as f32 / sxy, im[3 * i] / srgb, im[3 * i + 1] / srgb, im[3 * i + 2] / srgb]
+                [
+                    (i % w) as f32 / sxy,
+                    (i / w) as f32 / sxy,
+                    im[3 * i] / srgb,
+                    im[3 * i + 1] / srgb,
+                    im[3 * i + 2] / srgb,
+                ]
             })
             .collect();
         let mut best = [f64::INFINITY; 5];
@@ -53,8 +72,14 @@ fn main() {
             keep(3, t);
             let t = Instant::now();
             let terms = vec![
-                SweepTerm { lattice: &l2, scaling: Scaling { left: Some(&n2), right: Some(&n2), gain: 3.0, add: false } },
-                SweepTerm { lattice: &l5, scaling: Scaling { left: Some(&n5), right: Some(&n5), gain: 10.0, add: false } },
+                SweepTerm {
+                    lattice: &l2,
+                    scaling: Scaling { left: Some(&n2), right: Some(&n2), gain: 3.0, add: false },
+                },
+                SweepTerm {
+                    lattice: &l5,
+                    scaling: Scaling { left: Some(&n5), right: Some(&n5), gain: 10.0, add: false },
+                },
             ];
             let up = Updates { labels, points: n, unary: Some(&u), terms };
             let q = up.run(10, &AtomicBool::new(false), &mut Tables::default());

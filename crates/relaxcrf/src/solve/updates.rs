@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::simplex::{keep_points, softmax_points};
-use crate::lanes::LARGEST_LOGIT;
 use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables, simd};
+use crate::lanes::LARGEST_LOGIT;
 
 /// The message that a dropped label may be denied.
 pub const NEGLIGIBLE: f32 = 0.01;
@@ -130,10 +130,8 @@ impl<'a> Updates<'a> {
                 None => stage.sweep.step(&mut [], tables, |points, _| stage.update(self, points)),
             };
             if denied.0 > NEGLIGIBLE {
- if std::env::var("SHOW").is_ok() { println!("FAILED it {iteration} lanes {} next {:?} denied {}", stage.lanes(), next.as_ref().map(|n| n.lanes()), denied.0); }
                 break;
             }
-            if std::env::var("SHOW").is_ok() { println!("it {iteration} lanes {} next {:?} denied {}", stage.lanes(), next.as_ref().map(|n| n.lanes()), denied.0); }
             thinned = next.or(thinned);
         }
         denied.0
@@ -148,6 +146,15 @@ impl<'a> Updates<'a> {
 impl<'a> Stage<'a> {
     fn lanes(&self) -> usize {
         self.kept.len() + usize::from(self.rest.is_some())
+    }
+
+    /// The lanes of some of the kept labels, and a one for all other lanes.
+    fn lanes_of(&self, kept: &[usize]) -> (Vec<usize>, Vec<f32>) {
+        let places: Vec<usize> = (0..self.kept.len()).filter(|&i| kept.contains(&self.kept[i])).collect();
+        let mut gone = vec![1.0; self.lanes()];
+        places.iter().for_each(|&place| gone[place] = 0.0);
+        gone.resize(self.lanes().next_multiple_of(GROUP), 0.0);
+        (places, gone)
     }
 
     /// From messages to beliefs. Returns the largest message that the rest is denied.
@@ -222,18 +229,19 @@ impl<'a> Stage<'a> {
     fn lump(&self, problem: &Updates, kept: &[usize], stride: usize, reach: f32) -> Option<Rest> {
         let (lanes, points) = (self.lanes(), problem.points);
         let mut rest = Rest { energies: vec![0.0; points * stride], shares: vec![0.0; points], reach };
-        let mut gone: Vec<f32> =
-            self.kept.iter().map(|l| if kept.contains(l) { 0.0 } else { 1.0 }).collect();
-        gone.resize(lanes.next_multiple_of(GROUP), 0.0);
-        let places: Vec<usize> = (0..self.kept.len()).filter(|&i| kept.contains(&self.kept[i])).collect();
+        let (places, mut gone) = self.lanes_of(kept);
+        // The old rest is no label.
+        gone[self.kept.len()..].fill(0.0);
         let old = self.sweep.stride();
         const PIECE: usize = 64 * POINTS_PER_UPDATE;
         let pieces = rest.energies.par_chunks_mut(PIECE * stride).zip(rest.shares.par_chunks_mut(PIECE));
         let possible = pieces.enumerate().map(|(piece, (energies, shares))| {
             let mut rows = vec![0.0f32; POINTS_PER_UPDATE * old];
             let mut lumps = [[0.0f32; 2]; POINTS_PER_UPDATE];
+            let mut smallest = [0.0f32; POINTS_PER_UPDATE];
             let mut possible = true;
-            let blocks = energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
+            let blocks =
+                energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
             for (k, (energies, shares)) in blocks.enumerate() {
                 let (first, count) = (piece * PIECE + k * POINTS_PER_UPDATE, shares.len());
                 self.alone(problem, first, count, &mut rows, old);
@@ -242,10 +250,12 @@ impl<'a> Stage<'a> {
                     Some(r) => (Some(&r.energies[first * old..]), old, Some(&r.shares[first..])),
                 };
                 simd::lump_rows(&rows, old, lanes, &gone, old_shares, &mut lumps[..count]);
+                if let Some(from) = from {
+                    simd::smallest_of_rows(from, width, lanes, &mut smallest[..count]);
+                }
                 for (i, (row, share)) in energies.chunks_exact_mut(stride).zip(shares).enumerate() {
                     // Relative to the row's smallest energy: what the softmax of these stages wants.
-                    let from = from.map(|from| &from[i * width..i * width + lanes]);
-                    let least = from.map_or(0.0, |from| from.iter().fold(f32::INFINITY, |a, &e| if e < a { e } else { a }));
+                    let (from, least) = (from.map(|from| &from[i * width..i * width + lanes]), smallest[i]);
                     possible &= least.is_finite();
                     row.fill(f32::INFINITY);
                     for (to, &place) in row.iter_mut().zip(&places) {
@@ -262,20 +272,20 @@ impl<'a> Stage<'a> {
 
     /// An update after which `next`, a stage with fewer labels, goes on.
     fn change(&self, problem: &Updates, next: &Stage, tables: &mut Tables) -> Most {
-        let to: Vec<usize> = (self.kept.iter())
-            .map(|label| next.kept.binary_search(label).unwrap_or(next.kept.len()))
-            .chain(self.rest.iter().map(|_| next.kept.len()))
-            .collect();
+        let (places, gone) = self.lanes_of(&next.kept);
         let stride = next.sweep.stride();
         self.sweep.change(&next.sweep, tables, |points, rows| {
             let Points { first, count, rows: from, stride: old } = points;
             let denied = self.update(problem, Points { first, count, rows: from, stride: old });
+            // The rest is as believed in as the most believed of those that go there.
+            let mut best = [0.0f32; POINTS_PER_UPDATE];
+            simd::best_of_gone(&from[..count * old], old, &gone, &mut best);
             rows.fill(0.0);
-            for (row, from) in rows.chunks_exact_mut(stride).zip(from.chunks_exact(old)).take(count) {
-                // Every kept lane is told once, and the rest is as believed in as the best of those that go there.
-                for (&lane, &belief) in to.iter().zip(from) {
-                    row[lane] = row[lane].max(belief);
-                }
+            for ((row, from), &best) in
+                rows.chunks_exact_mut(stride).zip(from.chunks_exact(old)).zip(&best).take(count)
+            {
+                row.iter_mut().zip(&places).for_each(|(to, &place)| *to = from[place]);
+                row[places.len()] = best;
             }
             denied
         })

@@ -40,12 +40,22 @@ thread_local! {
     pub(crate) static SCALAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Defines `$name`, which runs `$body`, compiled for AVX2 where the CPU has it. The body must be inlined always.
+/// Defines `$name`, which runs `$body`, compiled for AVX2 where the CPU has it, or `$vector` there. Both must be inlined
+/// always, and give the same bits.
 macro_rules! dispatch {
     (
         $(#[$doc:meta])*
         $vis:vis fn $name:ident $([$($generic:tt)*] [$($argument:tt)*])? ($($arg:ident : $ty:ty),* $(,)?)
         $(-> $out:ty)? = $body:expr
+    ) => {
+        dispatch! {
+            $(#[$doc])* $vis fn $name $([$($generic)*] [$($argument)*])? ($($arg : $ty),*) $(-> $out)? = $body, $body
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident $([$($generic:tt)*] [$($argument:tt)*])? ($($arg:ident : $ty:ty),* $(,)?)
+        $(-> $out:ty)? = $body:expr, $vector:expr
     ) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
@@ -55,7 +65,7 @@ macro_rules! dispatch {
                 #[target_feature(enable = "avx2")]
                 #[allow(clippy::too_many_arguments)]
                 fn fast $(<$($generic)*>)? ($($arg: $ty),*) $(-> $out)? {
-                    $body($($arg),*)
+                    $vector($($arg),*)
                 }
                 if has_avx2() {
                     // SAFETY: the CPU has AVX2, which is all that `fast` asks for.
@@ -65,6 +75,93 @@ macro_rules! dispatch {
             $body($($arg),*)
         }
     };
+}
+
+#[cfg(target_arch = "x86_64")]
+use avx2::Register;
+
+/// Eight numbers in a register.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use crate::lanes::{Eight, LANES, LN_2_HIGH, LN_2_LOW, NEGLIGIBLE_LOGIT, ROUND};
+
+    /// Used only by what [`dispatch`] compiles for AVX2 and runs where the CPU has it: that is why all of this is sound.
+    #[derive(Clone, Copy)]
+    pub(super) struct Register(__m256);
+
+    // SAFETY, all blocks: the CPU has AVX2, see `Register`; loads and stores are of arrays of eight, at any address.
+    impl Eight for Register {
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            Self(unsafe { _mm256_loadu_ps(from.as_ptr()) })
+        }
+        #[inline(always)]
+        fn store(self, to: &mut [f32; LANES]) {
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), self.0) }
+        }
+        #[inline(always)]
+        fn all(value: f32) -> Self {
+            Self(unsafe { _mm256_set1_ps(value) })
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            Self(unsafe { _mm256_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self {
+            Self(unsafe { _mm256_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            Self(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn larger(self, other: Self) -> Self {
+            Self(unsafe { _mm256_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn chosen(self, other: Self, used: &[u32; LANES]) -> Self {
+            unsafe {
+                let used = _mm256_loadu_ps(used.as_ptr().cast());
+                Self(_mm256_or_ps(_mm256_and_ps(used, self.0), _mm256_andnot_ps(used, other.0)))
+            }
+        }
+        #[inline(always)]
+        fn exp_or_nothing(self) -> Self {
+            let clipped = self.larger(Self::all(NEGLIGIBLE_LOGIT));
+            let shifted = clipped.mul(Self::all(std::f32::consts::LOG2_E)).add(Self::all(ROUND));
+            let n = shifted.sub(Self::all(ROUND));
+            let r = clipped.sub(n.mul(Self::all(LN_2_HIGH))).sub(n.mul(Self::all(LN_2_LOW)));
+            let mut p = Self::all(1.0 / 5040.0);
+            for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+                p = Self::all(c).add(r.mul(p));
+            }
+            unsafe {
+                let bias = _mm256_set1_epi32(127i32.wrapping_sub(ROUND.to_bits() as i32));
+                let power = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_castps_si256(shifted.0), bias));
+                let below = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(NEGLIGIBLE_LOGIT));
+                Self(_mm256_andnot_ps(below, _mm256_mul_ps(p.0, _mm256_castsi256_ps(power))))
+            }
+        }
+        #[inline(always)]
+        fn largest(self) -> f32 {
+            unsafe {
+                let four = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+            }
+        }
+        #[inline(always)]
+        fn sum(self) -> f32 {
+            unsafe {
+                let four = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+            }
+        }
+    }
 }
 
 dispatch! {
@@ -118,25 +215,37 @@ dispatch! {
     /// `softmax(factor · rows - energies)`.
     pub(crate) fn softmax_rows(
         rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
-    ) -> f64 = lanes::softmax_lanes::<false>
+    ) = lanes::softmax_lanes::<[f32; 8]>, lanes::softmax_lanes::<Register>
 }
 dispatch! {
     /// The same, with the rows' own part of the free energy.
     pub(crate) fn softmax_rows_with_value(
         rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
-    ) -> f64 = lanes::softmax_lanes::<true>
+    ) -> f64 = lanes::softmax_lanes_with_value
 }
 dispatch! {
     /// The same where the last label stands for several.
     pub(crate) fn softmax_with_rest(
         rows: &mut [f32], stride: usize, labels: usize, energies: &[f32], shares: &[f32],
-    ) -> (f32, f32) = lanes::softmax_with_rest
+    ) -> (f32, f32) = lanes::softmax_with_rest::<[f32; 8]>, lanes::softmax_with_rest::<Register>
 }
 dispatch! {
     /// Several labels of each row as one.
     pub(crate) fn lump_rows(
         rows: &[f32], stride: usize, labels: usize, gone: &[f32], shares: Option<&[f32]>, lumps: &mut [[f32; 2]],
-    ) = lanes::lump_rows
+    ) = lanes::lump_rows::<[f32; 8]>, lanes::lump_rows::<Register>
+}
+dispatch! {
+    /// The smallest number of every row.
+    pub(crate) fn smallest_of_rows(
+        rows: &[f32], stride: usize, width: usize, out: &mut [f32],
+    ) = lanes::smallest_of_rows::<[f32; 8]>, lanes::smallest_of_rows::<Register>
+}
+dispatch! {
+    /// The largest of some lanes of every row.
+    pub(crate) fn best_of_gone(
+        rows: &[f32], stride: usize, gone: &[f32], out: &mut [f32],
+    ) = lanes::best_of_gone::<[f32; 8]>, lanes::best_of_gone::<Register>
 }
 dispatch! {
     /// The pairwise value of the Potts model.

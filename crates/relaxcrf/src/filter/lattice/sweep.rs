@@ -152,9 +152,12 @@ impl<'a> Sweep<'a> {
         self.blur(tables);
         next.make_room(tables);
         let Tables { now, next: into, .. } = tables;
-        let sum = self.bands(&mut [], Some(now), Some((next, into)), &|points: Points, _: &mut [f32], to: &mut [f32]| {
-            update(points, to)
-        });
+        let sum = self.bands(
+            &mut [],
+            Some(now),
+            Some((next, into)),
+            &|points: Points, _: &mut [f32], to: &mut [f32]| update(points, to),
+        );
         tables.turn();
         sum
     }
@@ -195,7 +198,9 @@ impl<'a> Sweep<'a> {
         visit: impl Fn(Points, &mut [f32]) -> T + Sync,
     ) -> T {
         self.blur(tables);
-        self.bands(out, Some(&tables.now), None, &|points: Points, out: &mut [f32], _: &mut [f32]| visit(points, out))
+        self.bands(out, Some(&tables.now), None, &|points: Points, out: &mut [f32], _: &mut [f32]| {
+            visit(points, out)
+        })
     }
 
     /// A pass that leaves splatted tables in `tables.now`; those of before are read if `filtered`.
@@ -293,7 +298,8 @@ impl<'a> Sweep<'a> {
     ) -> T {
         let mut total = T::default();
         let mut rows = vec![0.0f32; BLOCK * self.stride];
-        let mut others = if std::ptr::eq(self, into) { Vec::new() } else { vec![0.0f32; BLOCK * into.stride] };
+        let mut others =
+            if std::ptr::eq(self, into) { Vec::new() } else { vec![0.0f32; BLOCK * into.stride] };
         next.iter_mut().for_each(|table| table.fill(0.0));
         let points = self.terms[0].lattice.bands[b].points.clone();
         for (k, first) in points.clone().step_by(BLOCK).enumerate() {
