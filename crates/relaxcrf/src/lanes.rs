@@ -396,54 +396,60 @@ fn rest_softmax<V: Eight>(
     (most_of_rest.largest(), most.largest())
 }
 
-/// Several labels as one. `rows` are beliefs without any messages, `softmax(-energies)`, `stride` apart; what goes to the
-/// lump has a one in `gone`, what does not a zero. If `shares` are given, the last of the `labels` is itself a lump, of
-/// before, and goes there in any case.
+/// Several labels as one, for rows of `labels` energies, `width` apart, the first at the start of `energies`. What goes to
+/// the lump has a one in `gone`, what does not a zero, up to whole groups. If `shares` are given, the last label is
+/// itself a lump, of before, and goes there in any case.
 ///
-/// Leaves in `lumps`, for every row, by how much the energy of the lump is above the smallest, and belief in the most
-/// believed label of the lump as a share of that in the lump.
+/// Leaves in `lumps`, for every row, by how much the energy of the lump is above the smallest of the row, belief in the
+/// most believed label of the lump as a share of that in the lump (energies alone), and the smallest energy.
 #[inline(always)]
 pub(crate) fn lump_rows<V: Eight>(
-    rows: &[f32],
-    stride: usize,
+    energies: &[f32],
+    width: usize,
     labels: usize,
     gone: &[f32],
     shares: Option<&[f32]>,
-    lumps: &mut [[f32; 2]],
+    lumps: &mut [[f32; 3]],
 ) {
     let (gone, _) = gone.as_chunks::<LANES>();
-    for (k, (row, lump)) in rows.chunks_exact(stride).zip(lumps.iter_mut()).enumerate() {
-        let (mut sum, mut best, mut most) = (V::all(0.0), V::all(0.0), V::all(0.0));
-        for (lanes, gone) in row.as_chunks::<LANES>().0.iter().zip(gone) {
-            let belief = V::load(lanes);
-            most = most.larger(belief);
-            let belief = belief.mul(V::load(gone));
+    let last = last_lanes(labels);
+    let zero = V::all(0.0);
+    for (k, lump) in lumps.iter_mut().enumerate() {
+        let full = energies.get(k * width..k * width + gone.len() * LANES);
+        let mut most = V::all(f32::NEG_INFINITY);
+        for g in 0..gone.len() {
+            let minus = match full {
+                Some(full) => zero.sub(V::load(&full.as_chunks::<LANES>().0[g])),
+                None => zero.sub(V::load(&eight(energies, k * width + g * LANES))),
+            };
+            most = most.larger(match g + 1 == gone.len() {
+                true => minus.chosen(V::all(f32::NEG_INFINITY), &last),
+                false => minus,
+            });
+        }
+        let least = -most.largest();
+        let (mut sum, mut best) = (zero, zero);
+        for (g, gone) in gone.iter().enumerate() {
+            let energy = match full {
+                Some(full) => V::load(&full.as_chunks::<LANES>().0[g]),
+                None => V::load(&eight(energies, k * width + g * LANES)),
+            };
+            // Not below zero, whatever stands behind the row.
+            let above = energy.sub(V::all(least)).larger(zero);
+            let belief = zero.sub(above).exp_or_nothing().mul(V::load(gone));
             sum = sum.add(belief);
             best = best.larger(belief);
         }
         let (mut sum, mut best) = (sum.sum(), best.largest());
         if let Some(shares) = shares {
-            sum += row[labels - 1];
-            best = larger(best, shares[k] * row[labels - 1]);
+            let belief = exp_or_nothing(least - energies[k * width + labels - 1]);
+            sum += belief;
+            best = larger(best, shares[k] * belief);
         }
-        *lump = [sum / most.largest(), best / larger(sum, f32::MIN_POSITIVE)];
+        *lump = [sum, best / larger(sum, f32::MIN_POSITIVE), least];
     }
     for lump in lumps.iter_mut() {
         lump[0] = if lump[0] > f32::MIN_POSITIVE { -ln_positive(lump[0]) } else { f32::INFINITY };
-    }
-}
-
-/// The smallest number of every row of `width`, `stride` apart; `width` is at least eight.
-#[inline(always)]
-pub(crate) fn smallest_of_rows<V: Eight>(rows: &[f32], stride: usize, width: usize, out: &mut [f32]) {
-    for (k, out) in out.iter_mut().enumerate() {
-        let row = &rows[k * stride..k * stride + width];
-        // Minus the largest of minus all. The last eight may be some of those before.
-        let mut most = V::all(f32::NEG_INFINITY);
-        for lanes in row.as_chunks::<LANES>().0.iter().chain(row.last_chunk::<LANES>()) {
-            most = most.larger(V::all(0.0).sub(V::load(lanes)));
-        }
-        *out = -most.largest();
     }
 }
 

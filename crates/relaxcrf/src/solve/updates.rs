@@ -92,7 +92,8 @@ impl<'a> Updates<'a> {
         let mut q = vec![0.0; self.points * self.labels];
         // K q must not be negative for its bounds to be bounds.
         let monotone = self.terms.iter().all(|t| t.scaling.gain >= 0.0);
-        let looks = if monotone && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 };
+        let looks =
+            if monotone && self.unary.is_some() && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 };
         if self.attempt(looks, iterations, stop, tables, &mut q) > NEGLIGIBLE {
             self.attempt(0, iterations, stop, tables, &mut q);
         }
@@ -176,23 +177,6 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Beliefs without any messages into rows that are `stride` apart.
-    fn alone(&self, problem: &Updates, first: usize, count: usize, rows: &mut [f32], stride: usize) {
-        rows.fill(0.0);
-        let rows = &mut rows[..count * stride];
-        match &self.rest {
-            None => {
-                let energies = problem.rows_from(first).map(|u| &u[..count * problem.labels]);
-                simd::softmax_rows(rows, stride, problem.labels, 1.0, energies);
-            }
-            Some(rest) => {
-                let ones = [1.0; POINTS_PER_UPDATE];
-                let energies = &rest.energies[first * stride..][..count * stride];
-                simd::softmax_with_rest(rows, stride, self.lanes(), energies, &ones[..count]);
-            }
-        }
-    }
-
     /// A stage without the labels that a sample tells are negligible, if that makes rows shorter.
     fn without_negligible(&self, problem: &Updates<'a>, tables: &mut Tables) -> Option<Stage<'a>> {
         let lanes = self.lanes();
@@ -236,33 +220,30 @@ impl<'a> Stage<'a> {
         const PIECE: usize = 64 * POINTS_PER_UPDATE;
         let pieces = rest.energies.par_chunks_mut(PIECE * stride).zip(rest.shares.par_chunks_mut(PIECE));
         let possible = pieces.enumerate().map(|(piece, (energies, shares))| {
-            let mut rows = vec![0.0f32; POINTS_PER_UPDATE * old];
-            let mut lumps = [[0.0f32; 2]; POINTS_PER_UPDATE];
-            let mut smallest = [0.0f32; POINTS_PER_UPDATE];
+            // Without energies all labels are alike: none is negligible, and this is not called.
+            let unary = problem.unary.unwrap_or(&[]);
+            let mut lumps = [[0.0f32; 3]; POINTS_PER_UPDATE];
             let mut possible = true;
             let blocks =
                 energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
             for (k, (energies, shares)) in blocks.enumerate() {
-                let (first, count) = (piece * PIECE + k * POINTS_PER_UPDATE, shares.len());
-                self.alone(problem, first, count, &mut rows, old);
+                let first = piece * PIECE + k * POINTS_PER_UPDATE;
                 let (from, width, old_shares) = match &self.rest {
-                    None => (problem.rows_from(first), problem.labels, None),
-                    Some(r) => (Some(&r.energies[first * old..]), old, Some(&r.shares[first..])),
+                    None => (&unary[first * problem.labels..], problem.labels, None),
+                    Some(r) => (&r.energies[first * old..], old, Some(&r.shares[first..])),
                 };
-                simd::lump_rows(&rows, old, lanes, &gone, old_shares, &mut lumps[..count]);
-                if let Some(from) = from {
-                    simd::smallest_of_rows(from, width, lanes, &mut smallest[..count]);
-                }
-                for (i, (row, share)) in energies.chunks_exact_mut(stride).zip(shares).enumerate() {
-                    // Relative to the row's smallest energy: what the softmax of these stages wants.
-                    let (from, least) = (from.map(|from| &from[i * width..i * width + lanes]), smallest[i]);
+                let lumps = &mut lumps[..shares.len()];
+                simd::lump_rows(from, width, lanes, &gone, old_shares, lumps);
+                let rows = energies.chunks_exact_mut(stride).zip(shares);
+                for ((row, share), (&mut [above, part, least], from)) in
+                    rows.zip(lumps.iter_mut().zip(from.chunks(width)))
+                {
                     possible &= least.is_finite();
                     row.fill(f32::INFINITY);
-                    for (to, &place) in row.iter_mut().zip(&places) {
-                        *to = from.map_or(0.0, |from| from[place]) - least;
-                    }
-                    row[places.len()] = lumps[i][0];
-                    *share = lumps[i][1];
+                    // Relative to the row's smallest energy: what the softmax of these stages wants.
+                    row.iter_mut().zip(&places).for_each(|(to, &place)| *to = from[place] - least);
+                    row[places.len()] = above;
+                    *share = part;
                 }
             }
             possible
@@ -312,5 +293,131 @@ impl<'a> Stage<'a> {
             keep_points(&points, labels, q);
             Most(denied)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Blur, Filter, Lattice, Scaling};
+
+    const SIDE: usize = 96;
+    const POINTS: usize = SIDE * SIDE;
+
+    /// A grid with a colour edge.
+    fn features() -> Vec<f32> {
+        let row = |a: usize| {
+            let (x, y) = ((a % SIDE) as f32, (a / SIDE) as f32);
+            [x / 12.0, y / 12.0, if x + 0.5 * y > 60.0 { 3.0 } else { 0.0 } + (0.37 * a as f32).sin() * 0.3]
+        };
+        (0..POINTS).flat_map(row).collect()
+    }
+
+    /// Energies under which three labels have a region each and the others are about as unlikely as `others` says.
+    fn energies(labels: usize, others: f32) -> Vec<f32> {
+        (0..POINTS * labels)
+            .map(|i| {
+                let (a, l) = (i / labels, i % labels);
+                let region = [0, 2, labels - 1][3 * (a % SIDE) / SIDE];
+                let noise = ((a * 31 + l * 17) as f32 * 0.613).sin();
+                if l == region { 0.3 + 0.2 * noise } else { others + noise }
+            })
+            .collect()
+    }
+
+    /// With labels dropped wherever that is found to pay, and with all of them; and what was denied.
+    fn both(labels: usize, unary: Option<&[f32]>, gain: f32) -> (Vec<f32>, Vec<f32>, f32) {
+        let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
+        let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
+        let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain, add: false };
+        let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+        let updates = Updates { labels, points: POINTS, unary, terms };
+        let (mut thinned, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
+        let go = AtomicBool::new(false);
+        let looks = if unary.is_some() { LOOKS } else { 0 };
+        let denied = updates.attempt(looks, 8, &go, &mut Tables::default(), &mut thinned);
+        updates.attempt(0, 8, &go, &mut Tables::default(), &mut full);
+        let run = updates.run(8, &go, &mut Tables::default());
+        assert_eq!(run, if denied > NEGLIGIBLE { full.clone() } else { thinned.clone() });
+        (thinned, full, denied)
+    }
+
+    fn furthest(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn dropped_labels_do_not_change_the_result() {
+        for labels in [9, 21, 45] {
+            let unary = energies(labels, 7.0);
+            let (thinned, full, denied) = both(labels, Some(&unary), 6.0);
+            assert!(
+                denied > 0.0 && denied <= NEGLIGIBLE,
+                "{labels} labels: labels were dropped, {denied} denied"
+            );
+            // The bound is on logits; beliefs move by a quarter of it at most in one update.
+            assert!(furthest(&thinned, &full) < NEGLIGIBLE, "{labels} labels: {}", furthest(&thinned, &full));
+            for row in thinned.chunks_exact(labels) {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn labels_that_matter_stay() {
+        // No label is unlikely: nothing is dropped, so the bits are the same.
+        let (thinned, full, denied) = both(12, None, 3.0);
+        assert!(denied == 0.0 && thinned == full);
+        let close: Vec<f32> = energies(12, 0.5);
+        let (thinned, full, denied) = both(12, Some(&close), 1.0);
+        assert!(denied > NEGLIGIBLE || furthest(&thinned, &full) < NEGLIGIBLE);
+    }
+
+    #[test]
+    fn forbidden_labels_stay_forbidden() {
+        let labels = 12;
+        let mut unary = energies(labels, 6.0);
+        // Some pixels allow one label only, among those that are dropped or not; some forbid the likely one.
+        for a in (0..POINTS).step_by(53) {
+            unary[a * labels..][..labels].fill(f32::INFINITY);
+            unary[a * labels + a % labels] = 1.0;
+            unary[(a + 1) % POINTS * labels] = f32::INFINITY;
+        }
+        let (thinned, full, denied) = both(labels, Some(&unary), 4.0);
+        if denied <= NEGLIGIBLE {
+            assert!(furthest(&thinned, &full) < NEGLIGIBLE);
+        }
+        assert_eq!(full[5], 0.0);
+        // A pixel without any possible label is undecided, as ever.
+        unary[..labels].fill(f32::INFINITY);
+        let (thinned, full, denied) = both(labels, Some(&unary), 4.0);
+        assert!(denied == 0.0 && thinned == full);
+        assert!(full[..labels].iter().all(|&v| (v - 1.0 / labels as f32).abs() < 1e-6));
+    }
+
+    #[test]
+    fn the_same_bits_for_any_number_of_threads() {
+        let unary = energies(21, 7.0);
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| both(21, Some(&unary), 6.0).0)
+        };
+        let one = run(1);
+        assert!(one == run(2) && one == run(5));
+    }
+
+    #[test]
+    fn vector_code_gives_the_bits_of_scalar_code() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let unary = energies(21, 7.0);
+        let run = |scalar: bool| {
+            pool.install(|| {
+                simd::SCALAR.with(|s| s.set(scalar));
+                let result = both(21, Some(&unary), 6.0).0;
+                simd::SCALAR.with(|s| s.set(false));
+                result
+            })
+        };
+        assert!(run(false) == run(true));
     }
 }

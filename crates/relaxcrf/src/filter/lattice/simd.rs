@@ -232,14 +232,9 @@ dispatch! {
 dispatch! {
     /// Several labels of each row as one.
     pub(crate) fn lump_rows(
-        rows: &[f32], stride: usize, labels: usize, gone: &[f32], shares: Option<&[f32]>, lumps: &mut [[f32; 2]],
+        energies: &[f32], width: usize, labels: usize, gone: &[f32], shares: Option<&[f32]>,
+        lumps: &mut [[f32; 3]],
     ) = lanes::lump_rows::<[f32; 8]>, lanes::lump_rows::<Register>
-}
-dispatch! {
-    /// The smallest number of every row.
-    pub(crate) fn smallest_of_rows(
-        rows: &[f32], stride: usize, width: usize, out: &mut [f32],
-    ) = lanes::smallest_of_rows::<[f32; 8]>, lanes::smallest_of_rows::<Register>
 }
 dispatch! {
     /// The largest of some lanes of every row.
