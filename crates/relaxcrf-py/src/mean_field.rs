@@ -176,39 +176,33 @@ impl Problem {
         space: &mut Workspace,
     ) -> Vec<f32> {
         let mut q = vec![0.0; self.points * 2];
-        // What speaks for label 1 against label 0 when nobody believes in label 1.
-        let mut offset = vec![0.0; self.points];
-        for (k, term) in terms.iter().enumerate() {
-            let ones = vec![1.0; self.points];
-            let scaling = Scaling { gain: -term.scaling.gain, add: k > 0, ..term.scaling };
-            term.lattice.apply(Direction::Forward, &ones, 1, scaling, &mut offset, &mut space.scratch);
-        }
-        // Messages for label 1 less those for label 0: K q - (K 1 - K q).
-        let mut terms = terms;
-        terms.iter_mut().for_each(|t| t.scaling.gain *= 2.0);
+        // The beliefs sum to one, so the messages for label 1 less those for label 0 are K (q_1 - q_0) = K (2 q_1 - 1).
         let Some(sweep) = Sweep::new(terms, 1) else { return q };
         // An impossible label stays impossible; if both are, neither is preferred.
-        let unary = |a: usize| {
-            let difference = self.unary.as_ref().map_or(0.0, |u| u[2 * a] - u[2 * a + 1]);
-            if difference.is_nan() { 0.0 } else { difference }
-        };
+        let mut prefers = vec![0.0f32; self.points];
+        if let Some(unary) = &self.unary {
+            prefers.par_iter_mut().with_min_len(1 << 14).zip(unary.par_chunks_exact(2)).for_each(|(p, u)| {
+                let difference = u[0] - u[1];
+                *p = if difference.is_nan() { 0.0 } else { difference };
+            });
+        }
         let tables = &mut space.tables;
         sweep.fill(tables, |points| {
             let rows = &mut points.rows[..points.count];
-            rows.iter_mut().enumerate().for_each(|(k, m)| *m = unary(points.first + k));
+            rows.copy_from_slice(&prefers[points.first..][..points.count]);
             logistic(rows);
+            rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
         });
         for iteration in 1..=iterations {
             let last = iteration == iterations || stop.load(Ordering::Relaxed);
             let update = |points: Points, out: &mut [f32]| {
                 let rows = &mut points.rows[..points.count];
-                for (k, (m, &o)) in rows.iter_mut().zip(&offset[points.first..]).enumerate() {
-                    *m += o + unary(points.first + k);
-                }
+                rows.iter_mut().zip(&prefers[points.first..]).for_each(|(m, &p)| *m += p);
                 logistic(rows);
                 for (to, &q) in out.chunks_exact_mut(2).zip(&*rows) {
                     to.copy_from_slice(&[1.0 - q, q]);
                 }
+                rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
                 0.0
             };
             if last {

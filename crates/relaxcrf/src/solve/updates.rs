@@ -17,10 +17,10 @@ use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables
 use crate::lanes::LARGEST_LOGIT;
 
 /// The message that a dropped label may be denied.
-pub const NEGLIGIBLE: f32 = 0.01;
+pub const NEGLIGIBLE: f32 = 0.03;
 
 /// Labels are dropped when a sample of the points tells that their messages will be below this share of it.
-const MARGIN: f32 = 0.125;
+const MARGIN: f32 = 1.0 / 12.0;
 /// One block of points in so many is in the sample.
 const SAMPLE: usize = 16;
 /// Neighbours whose beliefs are averaged in the sample.
@@ -201,7 +201,9 @@ impl<'a> Stage<'a> {
             .map(|(&label, _)| label)
             .collect();
         let lanes = kept.len() + 1;
-        if lanes.next_multiple_of(GROUP) >= self.lanes().next_multiple_of(GROUP) {
+        let (new, old) = (lanes.next_multiple_of(GROUP), self.lanes().next_multiple_of(GROUP));
+        // Energies are copied for the new stage: with many labels that has to pay in memory as well.
+        if new >= old || new > (old / 2).max(2 * GROUP) {
             return None;
         }
         let sweep = Sweep::new(problem.terms.clone(), lanes)?;

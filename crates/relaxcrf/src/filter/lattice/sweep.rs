@@ -226,7 +226,12 @@ impl<'a> Sweep<'a> {
     fn make_room(&self, tables: &mut Tables) {
         tables.next.resize_with(self.terms.len() * self.parts.len(), Vec::new);
         for ((term, part), table) in self.pieces().zip(&mut tables.next) {
-            table.resize(term.lattice.rows * part.width, 0.0);
+            let size = term.lattice.rows * part.width;
+            if table.capacity() > 2 * size {
+                // Left over from rows that were much wider.
+                *table = Vec::new();
+            }
+            table.resize(size, 0.0);
         }
     }
 
