@@ -240,6 +240,68 @@ print(before, rss("VmHWM"))
 """
 
 
+SCALE = """
+import sys, time
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+import compare, relaxcrf
+import relaxcrf.compat.pydensecrf.densecrf as ours
+w, h, labels = map(int, sys.argv[2:5])
+relaxcrf.set_num_threads(1)
+image, scores = compare.generated(w, h, labels, 1)
+unary = compare.energies(scores)
+del scores
+rss = lambda key: int([l for l in open("/proc/self/status") if l.startswith(key)][0].split()[1]) / 1024
+open("/proc/self/clear_refs", "w").write("5")
+before = rss("VmRSS")
+compare.run_dense.clock = time.process_time
+setup, infer, _ = compare.run_dense(ours, (w, h, labels, 3, (80, 13)), image, unary)
+print(setup, infer, before, rss("VmHWM"))
+"""
+
+
+def scale():
+    """Seconds and memory from 0.05 to 16 megapixels, generated pictures, each size in a process of its own."""
+    print("\n| size | labels | set-up s | 10 iterations s | µs a pixel | peak MB (with inputs) |\n|---|---|---|---|---|---|")
+    sizes = [(250, 200), (500, 400), (1000, 1000), (2000, 2000), (4000, 4000)]
+    for labels, largest in ((2, 16e6), (21, 4e6)):
+        for w, h in sizes:
+            if w * h > largest:
+                continue
+            command = [sys.executable, "-c", SCALE, str(HERE), str(w), str(h), str(labels)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                print(f"| {w} x {h} | {labels} | failed: {done.stderr.strip().splitlines()[-1:]} | | | |")
+                continue
+            setup, infer, _, peak = map(float, done.stdout.split())
+            each = 1e6 * (setup + infer) / (w * h)
+            print(f"| {w} x {h} | {labels} | {setup:.2f} | {infer:.2f} | {each:.2f} | {peak:.0f} |", flush=True)
+
+
+def interactive(rounds):
+    """New energies on a model that is there already: two labels, one megapixel, five iterations."""
+    import relaxcrf
+    import relaxcrf.compat.pydensecrf.densecrf as ours
+
+    print("\n| two labels, 1000 x 1000, 5 iterations, warm model | threads | least ms | median ms |\n|---|---|---|---|")
+    image, scores = photographs(1000, 1000, 2, 1)[0]
+    unary = energies(scores)
+    for threads in (1, 2):
+        relaxcrf.set_num_threads(threads)
+        crf = ours.DenseCRF2D(1000, 1000, 2)
+        crf.addPairwiseGaussian(sxy=3, compat=3)
+        crf.addPairwiseBilateral(sxy=80, srgb=13, rgbim=np.array(image), compat=10)
+        clock = time.process_time if threads == 1 else time.perf_counter
+        times = []
+        for k in range(3 * rounds):
+            t0 = clock()
+            crf.setUnaryEnergy(unary + np.float32(k))
+            crf.inference(5)
+            times.append(1e3 * (clock() - t0))
+        what = "CPU" if threads == 1 else "wall"
+        print(f"| new energies and inference ({what}) | {threads} | {min(times[1:]):.0f} | {np.median(times[1:]):.0f} |", flush=True)
+
+
 def memory():
     """Peak resident memory at 640 x 480 x 81, each in a process of its own."""
     print("\n| peak memory, 640 x 480 x 81 | with inputs MB | without MB |\n|---|---|---|")
@@ -256,7 +318,7 @@ def memory():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["mf", "lattice", "simplecrf", "memory"], help="one table")
+    parser.add_argument("--only", choices=["mf", "lattice", "simplecrf", "memory", "scale", "interactive"], help="one table")
     parser.add_argument("--case", action="append", choices=list(CASES), help="one case of the first table; repeatable")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=3)
@@ -271,6 +333,10 @@ def main():
         simple_crf(args.rounds, args.images)
     if args.only in (None, "memory"):
         memory()
+    if args.only in (None, "interactive"):
+        interactive(args.rounds)
+    if args.only == "scale":
+        scale()
 
 
 if __name__ == "__main__":

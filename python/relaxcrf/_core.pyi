@@ -21,6 +21,16 @@ class DenseCrf:
         normalization: str = "symmetric",
         threads: Optional[int] = None,
     ) -> None: ...
+    def add_grid(
+        self,
+        shape: tuple[int, ...],
+        sigma: list[float],
+        image: Optional[Rows],
+        sigma_color: list[float],
+        compatibility: list[float],
+        normalization: str = "symmetric",
+        threads: Optional[int] = None,
+    ) -> None: ...
     def inference(self, iterations: int, threads: Optional[int] = None) -> Rows: ...
     def step(self, beliefs: Rows, threads: Optional[int] = None) -> None: ...
     def divergence(self, beliefs: Rows, threads: Optional[int] = None) -> float: ...

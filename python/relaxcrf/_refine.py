@@ -164,9 +164,10 @@ def refine(
     crf.set_unary(_core.unary_from_probabilities(rows, 1e-5), threads)
     sigma, spatial_weight = chosen.gaussian
     # Twice the weight: here, as in pydensecrf, a pair counts once.
-    crf.add_pairwise(positions(shape, sigma), [2 * spatial_weight], chosen.normalization, threads)
-    features = np.concatenate([positions(shape, sigma_xy), colors / np.float32(sigma_rgb)], axis=1)
-    crf.add_pairwise(features, [2 * weight], chosen.normalization, threads)
+    options = (chosen.normalization, threads)
+    crf.add_grid(shape, [sigma] * len(shape), None, [], [2 * spatial_weight], *options)
+    deviations = [sigma_rgb] * colors.shape[1]
+    crf.add_grid(shape, [sigma_xy] * len(shape), colors, deviations, [2 * weight], *options)
     beliefs = crf.inference(chosen.iterations, threads)
     if output == "probabilities":
         return from_rows(beliefs, shape, axis)

@@ -41,6 +41,52 @@ fn fill_rows(view: ArrayView2<f32>, out: &mut [f32]) {
     });
 }
 
+/// Positions on a grid (sizes slowest axis first) divided by their deviations, fastest axis first, then the channels of an
+/// image divided by theirs: one row per point.
+pub fn grid_features(
+    shape: &[usize],
+    sigma: &[f32],
+    image: Option<ArrayView2<f32>>,
+    sigma_color: &[f32],
+) -> Vec<f32> {
+    let (axes, channels) = (shape.len(), sigma_color.len());
+    let points: usize = shape.iter().product();
+    let line = shape.last().copied().unwrap_or(1).max(1);
+    let mut rows = vec![0.0; points * (axes + channels)];
+    let dims = axes + channels;
+    rows.par_chunks_mut(line * dims).enumerate().for_each(|(row, out)| {
+        let mut place = vec![0.0f32; axes];
+        let mut rest = row;
+        for (k, &size) in shape.iter().rev().enumerate().skip(1) {
+            place[k] = (rest % size) as f32 / sigma[k];
+            rest /= size;
+        }
+        let first = row * line;
+        for (x, out) in out.chunks_exact_mut(dims).enumerate() {
+            out[..axes].copy_from_slice(&place);
+            out[0] = x as f32 / sigma[0];
+        }
+        let Some(image) = &image else { return };
+        match image.as_slice().map(|all| &all[first * channels..(first + line) * channels]) {
+            Some(colors) => {
+                for (out, color) in out.chunks_exact_mut(dims).zip(colors.chunks_exact(channels)) {
+                    for ((to, &c), &s) in out[axes..].iter_mut().zip(color).zip(sigma_color) {
+                        *to = c / s;
+                    }
+                }
+            }
+            None => {
+                for (x, out) in out.chunks_exact_mut(dims).enumerate() {
+                    for ((to, &c), &s) in out[axes..].iter_mut().zip(image.row(first + x)).zip(sigma_color) {
+                        *to = c / s;
+                    }
+                }
+            }
+        }
+    });
+    rows
+}
+
 /// A NumPy array that takes over the vector.
 pub fn to_array<T: numpy::Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyArray1<T>> {
     PyArray1::from_vec(py, values)

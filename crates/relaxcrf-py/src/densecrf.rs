@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use relaxcrf::Error;
 use relaxcrf::model::Normalization;
 
-use crate::arrays::{Rows, to_array_of_rows, to_rows};
+use crate::arrays::{Rows, grid_features, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
 use crate::mean_field::{Compatibility, Problem, Term, Workspace};
 use crate::pool;
@@ -82,6 +82,50 @@ impl DenseCrf {
             )));
         }
         let term = pool::run(py, threads, || Term::new(&to_rows(view), dims, compatibility, normalization))?;
+        self.now().terms.push(Arc::new(term));
+        Ok(())
+    }
+
+    /// Adds a kernel on the positions of a grid (sizes slowest axis first, deviations fastest first: x, y) and, if given, on
+    /// the rows of an image, each channel divided by its deviation.
+    #[pyo3(signature = (shape, sigma, image, sigma_color, compatibility, normalization="symmetric", threads=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn add_grid(
+        &self,
+        py: Python,
+        shape: Vec<usize>,
+        sigma: Vec<f32>,
+        image: Option<Rows>,
+        sigma_color: Vec<f32>,
+        compatibility: Vec<f32>,
+        normalization: &str,
+        threads: Option<usize>,
+    ) -> PyResult<()> {
+        let (points, labels) = {
+            let problem = self.now();
+            (problem.points, problem.labels)
+        };
+        let normalization: Normalization = normalization.parse().map_err(exception)?;
+        let compatibility = compatibility_of(compatibility, labels)?;
+        let image = image.as_ref().map(|i| i.as_array());
+        let on_grid = shape.iter().try_fold(1usize, |n, &s| n.checked_mul(s)) == Some(points);
+        let (rows, channels) = image.map_or((points, 0), |i| i.dim());
+        if !on_grid || sigma.len() != shape.len() || rows != points || sigma_color.len() != channels {
+            return Err(exception(Error::shape(
+                "grid",
+                format!(
+                    "{shape:?} with {} deviations, {rows} colours with {}",
+                    sigma.len(),
+                    sigma_color.len()
+                ),
+                format!("{points} points, and one deviation for each axis and channel"),
+            )));
+        }
+        let term = pool::run(py, threads, || {
+            let dims = shape.len() + channels;
+            let rows = grid_features(&shape, &sigma, image, &sigma_color);
+            Term::new(&rows, dims, compatibility, normalization)
+        })?;
         self.now().terms.push(Arc::new(term));
         Ok(())
     }

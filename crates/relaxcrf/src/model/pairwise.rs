@@ -292,15 +292,15 @@ impl Pairwise {
 /// The factors of each row and column. Empty rows (a kernel without neighbours cannot be, since a point
 /// always sees itself) are guarded against all the same.
 fn scalings(normalization: Normalization, filter: &dyn Filter) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-    let inverse =
-        |power: f32| filter.normalizer().iter().map(|n| (n + 1e-20).powf(-power)).collect::<Vec<_>>();
+    let sums = || filter.normalizer().into_par_iter().with_min_len(1 << 14);
+    let inverse = || sums().map(|n| 1.0 / (n + 1e-20)).collect::<Vec<f32>>();
     match normalization {
         Normalization::None => (None, None),
         Normalization::Symmetric => {
-            let s = inverse(0.5);
+            let s: Vec<f32> = sums().map(|n| 1.0 / (n + 1e-20).sqrt()).collect();
             (Some(s.clone()), Some(s))
         }
-        Normalization::Before => (None, Some(inverse(1.0))),
-        Normalization::After => (Some(inverse(1.0)), None),
+        Normalization::Before => (None, Some(inverse())),
+        Normalization::After => (Some(inverse()), None),
     }
 }

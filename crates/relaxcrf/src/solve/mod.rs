@@ -26,6 +26,7 @@ mod smooth_lp;
 mod tangent;
 mod tree_lp;
 pub mod trees;
+pub mod updates;
 
 use std::ops::ControlFlow;
 use std::time::Instant;

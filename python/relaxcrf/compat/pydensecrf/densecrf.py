@@ -17,7 +17,6 @@ import numpy as np
 
 from ... import _core
 from ..._arrays import as_array, as_float32
-from ..._refine import positions
 
 __all__ = [
     "CONST_KERNEL",
@@ -132,9 +131,13 @@ class DenseCRF:
         self._add(features.T, compat, kernel, normalization)
 
     def _add(self, rows: np.ndarray, compat: Any, kernel: int, normalization: int) -> None:
+        self._add_term("add_pairwise", (rows,), compat, kernel, normalization)
+
+    def _add_term(self, how: str, what: tuple, compat: Any, kernel: int, normalization: int) -> None:
         KernelType(kernel)
-        term = (rows, _compatibility(compat, self._nlabel), _NORMALIZATIONS[NormalizationType(normalization)])
-        self._core.add_pairwise(*term)
+        kind = _NORMALIZATIONS[NormalizationType(normalization)]
+        term = (how, (*what, _compatibility(compat, self._nlabel), kind))
+        getattr(self._core, how)(*term[1])
         self._terms.append(term)
 
     def inference(self, niter: int) -> np.ndarray:
@@ -168,8 +171,8 @@ class DenseCRF:
         self._core = _core.DenseCrf(self._nvar, self._nlabel)
         if self._unary is not None:
             self._core.set_unary(self._unary.T)
-        for term in self._terms:
-            self._core.add_pairwise(*term)
+        for how, arguments in self._terms:
+            getattr(self._core, how)(*arguments)
 
 
 class DenseCRF2D(DenseCRF):
@@ -183,7 +186,8 @@ class DenseCRF2D(DenseCRF):
         self, sxy: Any, compat: Any, kernel: int = DIAG_KERNEL, normalization: int = NORMALIZE_SYMMETRIC
     ) -> None:
         """Adds a kernel on position; `sxy` is one standard deviation in pixels, or (x, y)."""
-        self._add(self._positions(sxy), compat, kernel, normalization)
+        grid = ((self._h, self._w), _per_axis(sxy), None, [])
+        self._add_term("add_grid", grid, compat, kernel, normalization)
 
     def addPairwiseBilateral(
         self,
@@ -204,16 +208,17 @@ class DenseCRF2D(DenseCRF):
                 "addPairwiseBilateral only works for RGB images. For other images make features with "
                 "`utils.create_pairwise_bilateral` and give them to `addPairwiseEnergy`."
             )
-        deviations = np.asarray([srgb] * 3 if isinstance(srgb, Number) else list(srgb), np.float32)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            colors = as_float32(image, "rgbim").reshape(-1, 3) / deviations[:3]
-        rows = np.concatenate([self._positions(sxy), colors], axis=1)
-        self._add(rows, compat, kernel, normalization)
+        deviations = np.asarray([srgb] * 3 if isinstance(srgb, Number) else list(srgb), np.float32)[:3]
+        colors = as_float32(image, "rgbim").reshape(-1, 3)
+        if colors.base is not None and np.shares_memory(colors, image):
+            colors = colors.copy()  # kept for pickling, so not the caller's
+        grid = ((self._h, self._w), _per_axis(sxy), colors, deviations.tolist())
+        self._add_term("add_grid", grid, compat, kernel, normalization)
 
-    def _positions(self, sxy: Any) -> np.ndarray:
-        sx, sy = (sxy, sxy) if isinstance(sxy, Number) else (sxy[0], sxy[1])
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return positions((self._h, self._w), (sx, sy))
+
+def _per_axis(sxy: Any) -> list:
+    """Deviations along x and y from one for both or from a pair."""
+    return [float(sxy)] * 2 if isinstance(sxy, Number) else [float(sxy[0]), float(sxy[1])]
 
 
 def _matrix(x: Any, what: str, flatten: Optional[int] = None) -> np.ndarray:

@@ -8,7 +8,6 @@ import numpy as np
 
 from ... import _core
 from ..._arrays import as_float32, rows_of, small_labels
-from ..._refine import positions
 
 # Probabilities of 0 and 1 are softened by this much in two dimensions, as SimpleCRF does.
 _CLIP = 0.01
@@ -30,7 +29,8 @@ def run(
     rows = rows_of(probabilities, -1)
     crf = _core.DenseCrf(rows.shape[0], labels)
     crf.set_unary(_core.unary_from_probabilities(rows, clip))
-    colors = rows_of(as_float32(image, "I"), -1) / np.asarray(sigma_color, np.float32)
-    crf.add_pairwise(np.concatenate([positions(shape, sigma[::-1]), colors], axis=1), [bilateral_weight])
-    crf.add_pairwise(positions(shape, spatial_sigma[::-1]), [spatial_weight])
+    colors = rows_of(as_float32(image, "I"), -1)
+    deviations = np.broadcast_to(np.asarray(sigma_color, np.float32), (colors.shape[1],)).tolist()
+    crf.add_grid(shape, list(sigma[::-1]), colors, deviations, [bilateral_weight])
+    crf.add_grid(shape, list(spatial_sigma[::-1]), None, [], [spatial_weight])
     return small_labels(_core.argmax(crf.inference(max(int(iterations), 0))), labels, shape)

@@ -293,11 +293,13 @@ fn locate_by_lanes<'p, W: Word, const M: usize>(
             rest[..here.len()].copy_from_slice(here);
             embedding.locate_lanes(&rest[..LANES * d], &mut lanes);
         }
-        for (l, weights) in weights.chunks_exact_mut(M).enumerate() {
-            for (k, w) in weights.iter_mut().enumerate() {
+        let words = packing.pack_lanes::<W, LANES>(&lanes.base);
+        let (rows, _) = weights.as_chunks_mut::<M>();
+        for (l, row) in rows.iter_mut().enumerate() {
+            for (k, w) in row.iter_mut().enumerate() {
                 *w = lanes.weights[k][l];
             }
-            builder.add(packing.pack(|i| lanes.base[i][l]), lanes.steps[l]);
+            builder.add(words[l], lanes.steps[l]);
         }
     }
     builder

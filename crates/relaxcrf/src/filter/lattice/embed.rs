@@ -171,51 +171,64 @@ impl Embedding {
         }
         z[0] = suffix;
 
+        // Loops of one kind of operation each, without a choice between branches: what becomes vector code.
         let mut rest = [[0.0f32; LANES]; M];
-        let mut excess = [0.0f64; LANES];
+        let mut excess = [0i64; LANES];
         for i in 0..M {
+            let mut rounded = [0.0f64; LANES];
             for l in 0..LANES {
-                let rounded = z[i][l] * inverse + ROUND;
-                let v = rounded - ROUND;
-                out.base[i][l] = (rounded.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
-                excess[l] += v;
+                rounded[l] = z[i][l] * inverse + ROUND;
+            }
+            for l in 0..LANES {
+                out.base[i][l] = (rounded[l].to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+                excess[l] += out.base[i][l];
+            }
+            for l in 0..LANES {
+                let v = rounded[l] - ROUND;
                 rest[i][l] = (z[i][l] - v * step) as f32;
             }
         }
-        let mut rank = [[0.0f32; LANES]; M];
+        let mut rank = [[0i32; LANES]; M];
+        for l in 0..LANES {
+            rank[0][l] = excess[l] as i32;
+        }
+        for i in 1..M {
+            rank[i] = rank[0];
+        }
         for i in 0..M {
-            for l in 0..LANES {
-                rank[i][l] += excess[l] as f32;
-            }
             for j in i + 1..M {
                 for l in 0..LANES {
-                    let below = if rest[i][l] < rest[j][l] { 1.0 } else { 0.0 };
+                    let below = i32::from(rest[i][l] < rest[j][l]);
                     rank[i][l] += below;
-                    rank[j][l] += 1.0 - below;
+                    rank[j][l] += 1 - below;
                 }
             }
         }
-        // What is left of the coordinates, in the order of their ranks.
-        let mut sorted = [[0.0f32; LANES]; M];
+        // What is left of the coordinates, in the order of their ranks: every rank is taken once.
+        let mut sorted = [[0u32; LANES]; M];
         let mut steps = [0u32; LANES];
         for i in 0..M {
+            let mut wrap = [0i32; LANES];
             for l in 0..LANES {
-                let (low, high) = (rank[i][l] < 0.0, rank[i][l] > d as f32);
-                let wrap: f32 = if low { 1.0 } else { 0.0 } - if high { 1.0 } else { 0.0 };
-                out.base[i][l] += i64::from(low) - i64::from(high);
-                rank[i][l] += wrap * M as f32;
-                rest[i][l] = (rest[i][l] - wrap * M as f32) * (1.0 / M as f32);
+                wrap[l] = i32::from(rank[i][l] < 0) - i32::from(rank[i][l] > d as i32);
+            }
+            let mut left = [0u32; LANES];
+            for l in 0..LANES {
+                out.base[i][l] += i64::from(wrap[l]);
+                rank[i][l] += wrap[l] * M as i32;
+                left[l] = ((rest[i][l] - wrap[l] as f32 * M as f32) * (1.0 / M as f32)).to_bits();
             }
             for k in 0..M {
                 let code = (i as u32) << (3 * (d - k));
                 for l in 0..LANES {
-                    let here = rank[i][l] == k as f32;
-                    sorted[k][l] += if here { rest[i][l] } else { 0.0 };
-                    steps[l] |= if here { code } else { 0 };
+                    let here = 0u32.wrapping_sub(u32::from(rank[i][l] == k as i32));
+                    sorted[k][l] |= left[l] & here;
+                    steps[l] |= code & here;
                 }
             }
         }
         out.steps = steps;
+        let sorted = sorted.map(|row| row.map(f32::from_bits));
         for l in 0..LANES {
             out.weights[0][l] = (sorted[d][l] - sorted[0][l] + 1.0).max(0.0);
         }

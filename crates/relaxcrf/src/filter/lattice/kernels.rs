@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::bands::{BLOCK, Band};
+use super::simd;
 use crate::filter::Binned;
 
 /// Weights may be read this far beyond the last point's.
@@ -54,8 +55,8 @@ pub(super) fn splat_block(
     with_width!(width, W => match (W, runs.vertices()) {
             (1, 3) => splat_one::<3>(runs, factors, rows, stride, table),
             (1, 6) => splat_one::<6>(runs, factors, rows, stride, table),
-            (_, 3) => splat::<W, 3>(runs, factors, rows, stride, table),
-            (_, 6) => splat::<W, 6>(runs, factors, rows, stride, table),
+            (_, 3) => simd::splat::<W, 3>(runs, factors, rows, stride, table),
+            (_, 6) => simd::splat::<W, 6>(runs, factors, rows, stride, table),
             _ => splat_any::<W>(runs, factors, rows, stride, table),
     })
 }
@@ -74,10 +75,10 @@ pub(super) fn slice_block(
     with_width!(width, W => match (W, runs.vertices(), add) {
             (1, 3, _) => slice_one::<3>(runs, factors, table, rows, stride, add),
             (1, 6, _) => slice_one::<6>(runs, factors, table, rows, stride, add),
-            (_, 3, false) => slice::<W, 3, false>(runs, factors, table, rows, stride),
-            (_, 3, true) => slice::<W, 3, true>(runs, factors, table, rows, stride),
-            (_, 6, false) => slice::<W, 6, false>(runs, factors, table, rows, stride),
-            (_, 6, true) => slice::<W, 6, true>(runs, factors, table, rows, stride),
+            (_, 3, false) => simd::slice::<W, 3, false>(runs, factors, table, rows, stride),
+            (_, 3, true) => simd::slice::<W, 3, true>(runs, factors, table, rows, stride),
+            (_, 6, false) => simd::slice::<W, 6, false>(runs, factors, table, rows, stride),
+            (_, 6, true) => simd::slice::<W, 6, true>(runs, factors, table, rows, stride),
             _ => slice_any::<W>(runs, factors, table, rows, stride, add),
     })
 }
@@ -122,7 +123,7 @@ pub(crate) struct Runs<'a> {
 impl<'a> Runs<'a> {
     /// Number of points.
     #[inline(always)]
-    fn points(&self) -> usize {
+    pub(super) fn points(&self) -> usize {
         self.ends.last().map_or(0, |&end| usize::from(end))
     }
 
@@ -155,6 +156,16 @@ pub(crate) struct Factors<'a> {
 }
 
 impl Factors<'_> {
+    /// Those of the block's first points, so many.
+    #[inline(always)]
+    pub(super) fn of_block(&self, points: usize) -> [f32; BLOCK] {
+        let mut all = [self.gain; BLOCK];
+        if let Some(each) = self.each {
+            all[..points].iter_mut().zip(&each[..points]).for_each(|(f, &e)| *f *= e);
+        }
+        all
+    }
+
     #[inline(always)]
     pub(super) fn of(&self, point: usize) -> f32 {
         self.each.map_or(self.gain, |f| self.gain * f[point])
@@ -177,35 +188,7 @@ fn group_mut<const G: usize>(values: &mut [f32], at: usize) -> &mut [f32; G] {
     }
 }
 
-/// Adds every point's row (`stride` apart, the first at the start of `rows`) to the rows of its vertices.
-#[inline(always)]
-pub(super) fn splat<const W: usize, const M: usize>(
-    runs: Runs,
-    factors: Factors,
-    rows: &[f32],
-    stride: usize,
-    table: &mut [f32],
-) {
-    let (table, _) = table.as_chunks_mut::<W>();
-    let (weights, _) = runs.weights.as_chunks::<M>();
-    let (ids, _) = runs.ids.as_chunks::<M>();
-    let mut run = 0;
-    for p in 0..runs.points() {
-        let mut value = *group::<W>(rows, p * stride);
-        let factor = factors.of(p);
-        value.iter_mut().for_each(|v| *v *= factor);
-        for k in 0..M {
-            let row = &mut table[ids[run][k] as usize];
-            for c in 0..W {
-                row[c] += weights[p][k] * value[c];
-            }
-        }
-        // Runs are short and of any length: a branch here would be guessed wrong every other time.
-        run += usize::from(usize::from(runs.ends[run]) == p + 1);
-    }
-}
-
-/// [`splat`] of one channel: the vertices of a simplex, not the channels, lie side by side.
+/// [`simd::splat`] of one channel: the vertices of a simplex, not the channels, lie side by side.
 #[inline(always)]
 pub(super) fn splat_one<const M: usize>(
     runs: Runs,
@@ -232,7 +215,7 @@ pub(super) fn splat_one<const M: usize>(
     }
 }
 
-/// [`splat`] for any number of vertices.
+/// [`simd::splat`] for any number of vertices.
 #[inline(always)]
 pub(super) fn splat_any<const W: usize>(
     runs: Runs,
@@ -309,37 +292,7 @@ pub(super) fn splat_bins<const W: usize>(
     }
 }
 
-/// Reads the blurred table back: `rows (+)= factor · interpolated row`.
-#[inline(always)]
-pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
-    runs: Runs,
-    factors: Factors,
-    table: &[f32],
-    rows: &mut [f32],
-    stride: usize,
-) {
-    let (table, _) = table.as_chunks::<W>();
-    let (weights, _) = runs.weights.as_chunks::<M>();
-    let (ids, _) = runs.ids.as_chunks::<M>();
-    let mut run = 0;
-    for p in 0..runs.points() {
-        let mut sum = [0.0f32; W];
-        for k in 0..M {
-            let row = &table[ids[run][k] as usize];
-            for c in 0..W {
-                sum[c] += weights[p][k] * row[c];
-            }
-        }
-        let factor = factors.of(p);
-        let row = group_mut::<W>(rows, p * stride);
-        for c in 0..W {
-            row[c] = if ADD { row[c] + factor * sum[c] } else { factor * sum[c] };
-        }
-        run += usize::from(usize::from(runs.ends[run]) == p + 1);
-    }
-}
-
-/// [`slice`] of one channel.
+/// [`simd::slice`] of one channel.
 #[inline(always)]
 pub(super) fn slice_one<const M: usize>(
     runs: Runs,
@@ -371,7 +324,7 @@ pub(super) fn slice_one<const M: usize>(
     }
 }
 
-/// [`slice`] for any number of vertices.
+/// [`simd::slice`] for any number of vertices.
 #[inline(always)]
 pub(super) fn slice_any<const W: usize>(
     runs: Runs,

@@ -1,14 +1,17 @@
-//! The only unsafe code of the crate: the choice of AVX2 at run time, and parallel writes to a table of rows.
+//! The only unsafe code of the crate: the choice of AVX2 at run time, the two innermost loops, whose indices are checked
+//! block by block, and parallel writes to a table of rows.
 //!
 //! Whatever is dispatched here gives the same bits on every CPU, because it has no fused operations, and
 //! the same for any number of threads.
 #![allow(unsafe_code)]
+// Loops over lanes index several arrays at once: that is what becomes vector code.
+#![allow(clippy::needless_range_loop)]
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bands::{Builder, Copies, locate_band};
+use super::bands::{BLOCK, Builder, Copies, locate_band};
 use super::chains::Chains;
 use super::embed::Embedding;
 use super::kernels::{self, Factors, Runs};
@@ -37,12 +40,22 @@ thread_local! {
     pub(crate) static SCALAR: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Defines `$name`, which runs `$body`, compiled for AVX2 where the CPU has it. The body must be inlined always.
+/// Defines `$name`, which runs `$body`, compiled for AVX2 where the CPU has it, or `$vector` there. Both must be inlined
+/// always, and give the same bits.
 macro_rules! dispatch {
     (
         $(#[$doc:meta])*
         $vis:vis fn $name:ident $([$($generic:tt)*] [$($argument:tt)*])? ($($arg:ident : $ty:ty),* $(,)?)
         $(-> $out:ty)? = $body:expr
+    ) => {
+        dispatch! {
+            $(#[$doc])* $vis fn $name $([$($generic)*] [$($argument)*])? ($($arg : $ty),*) $(-> $out)? = $body, $body
+        }
+    };
+    (
+        $(#[$doc:meta])*
+        $vis:vis fn $name:ident $([$($generic:tt)*] [$($argument:tt)*])? ($($arg:ident : $ty:ty),* $(,)?)
+        $(-> $out:ty)? = $body:expr, $vector:expr
     ) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments)]
@@ -52,7 +65,7 @@ macro_rules! dispatch {
                 #[target_feature(enable = "avx2")]
                 #[allow(clippy::too_many_arguments)]
                 fn fast $(<$($generic)*>)? ($($arg: $ty),*) $(-> $out)? {
-                    $body($($arg),*)
+                    $vector($($arg),*)
                 }
                 if has_avx2() {
                     // SAFETY: the CPU has AVX2, which is all that `fast` asks for.
@@ -62,6 +75,93 @@ macro_rules! dispatch {
             $body($($arg),*)
         }
     };
+}
+
+#[cfg(target_arch = "x86_64")]
+use avx2::Register;
+
+/// Eight numbers in a register.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use std::arch::x86_64::*;
+
+    use crate::lanes::{Eight, LANES, LN_2_HIGH, LN_2_LOW, NEGLIGIBLE_LOGIT, ROUND};
+
+    /// Used only by what [`dispatch`] compiles for AVX2 and runs where the CPU has it: that is why all of this is sound.
+    #[derive(Clone, Copy)]
+    pub(super) struct Register(__m256);
+
+    // SAFETY, all blocks: the CPU has AVX2, see `Register`; loads and stores are of arrays of eight, at any address.
+    impl Eight for Register {
+        #[inline(always)]
+        fn load(from: &[f32; LANES]) -> Self {
+            Self(unsafe { _mm256_loadu_ps(from.as_ptr()) })
+        }
+        #[inline(always)]
+        fn store(self, to: &mut [f32; LANES]) {
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), self.0) }
+        }
+        #[inline(always)]
+        fn all(value: f32) -> Self {
+            Self(unsafe { _mm256_set1_ps(value) })
+        }
+        #[inline(always)]
+        fn add(self, other: Self) -> Self {
+            Self(unsafe { _mm256_add_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self {
+            Self(unsafe { _mm256_sub_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self {
+            Self(unsafe { _mm256_mul_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn larger(self, other: Self) -> Self {
+            Self(unsafe { _mm256_max_ps(self.0, other.0) })
+        }
+        #[inline(always)]
+        fn chosen(self, other: Self, used: &[u32; LANES]) -> Self {
+            unsafe {
+                let used = _mm256_loadu_ps(used.as_ptr().cast());
+                Self(_mm256_or_ps(_mm256_and_ps(used, self.0), _mm256_andnot_ps(used, other.0)))
+            }
+        }
+        #[inline(always)]
+        fn exp_or_nothing(self) -> Self {
+            let clipped = self.larger(Self::all(NEGLIGIBLE_LOGIT));
+            let shifted = clipped.mul(Self::all(std::f32::consts::LOG2_E)).add(Self::all(ROUND));
+            let n = shifted.sub(Self::all(ROUND));
+            let r = clipped.sub(n.mul(Self::all(LN_2_HIGH))).sub(n.mul(Self::all(LN_2_LOW)));
+            let mut p = Self::all(1.0 / 5040.0);
+            for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+                p = Self::all(c).add(r.mul(p));
+            }
+            unsafe {
+                let bias = _mm256_set1_epi32(127i32.wrapping_sub(ROUND.to_bits() as i32));
+                let power = _mm256_slli_epi32::<23>(_mm256_add_epi32(_mm256_castps_si256(shifted.0), bias));
+                let below = _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, _mm256_set1_ps(NEGLIGIBLE_LOGIT));
+                Self(_mm256_andnot_ps(below, _mm256_mul_ps(p.0, _mm256_castsi256_ps(power))))
+            }
+        }
+        #[inline(always)]
+        fn largest(self) -> f32 {
+            unsafe {
+                let four = _mm_max_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+            }
+        }
+        #[inline(always)]
+        fn sum(self) -> f32 {
+            unsafe {
+                let four = _mm_add_ps(_mm256_castps256_ps128(self.0), _mm256_extractf128_ps::<1>(self.0));
+                let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+                _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+            }
+        }
+    }
 }
 
 dispatch! {
@@ -115,13 +215,32 @@ dispatch! {
     /// `softmax(factor · rows - energies)`.
     pub(crate) fn softmax_rows(
         rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
-    ) -> f64 = lanes::softmax_lanes::<false>
+    ) = lanes::softmax_lanes::<[f32; 8]>, lanes::softmax_lanes::<Register>
 }
 dispatch! {
     /// The same, with the rows' own part of the free energy.
     pub(crate) fn softmax_rows_with_value(
         rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>,
-    ) -> f64 = lanes::softmax_lanes::<true>
+    ) -> f64 = lanes::softmax_lanes_with_value
+}
+dispatch! {
+    /// The same where the last label stands for several.
+    pub(crate) fn softmax_with_rest(
+        rows: &mut [f32], stride: usize, labels: usize, energies: &[f32], shares: &[f32],
+    ) -> (f32, f32) = lanes::softmax_with_rest::<[f32; 8]>, lanes::softmax_with_rest::<Register>
+}
+dispatch! {
+    /// Several labels of each row as one.
+    pub(crate) fn lump_rows(
+        energies: &[f32], width: usize, labels: usize, gone: &[f32], shares: Option<&[f32]>,
+        lumps: &mut [[f32; 3]],
+    ) = lanes::lump_rows::<[f32; 8]>, lanes::lump_rows::<Register>
+}
+dispatch! {
+    /// The largest of some lanes of every row.
+    pub(crate) fn best_of_gone(
+        rows: &[f32], stride: usize, gone: &[f32], out: &mut [f32],
+    ) = lanes::best_of_gone::<[f32; 8]>, lanes::best_of_gone::<Register>
 }
 dispatch! {
     /// The pairwise value of the Potts model.
@@ -152,6 +271,89 @@ pub(super) fn add(table: &mut [f32], other: &[f32]) {
             *t += o;
         }
     });
+}
+
+/// Fails unless every row that the runs of a block name is one of `rows`, and there is all that [`splat`] and [`slice`]
+/// read: they do not look at each index again. Returns the number of points.
+#[inline(always)]
+fn check_block<const M: usize>(runs: &Runs, rows: usize) -> usize {
+    let points = runs.points();
+    let largest = runs.ids.iter().fold(0, |a: u32, &id| a.max(id));
+    let fits = points <= BLOCK && runs.ids.len() == runs.ends.len() * M && runs.weights.len() >= points * M;
+    assert!(fits && (points == 0 || (largest as usize) < rows), "lattice vertex out of range");
+    points
+}
+
+/// Adds every point's row (`stride` apart, the first at the start of `rows`) to the rows of its vertices.
+#[inline(always)]
+pub(super) fn splat<const W: usize, const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
+    table: &mut [f32],
+) {
+    let (table, _) = table.as_chunks_mut::<W>();
+    let points = check_block::<M>(&runs, table.len());
+    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let factors = factors.of_block(points);
+    let mut run = 0;
+    for p in 0..points {
+        // SAFETY: `p` is below `points`, for which rows and weights are there. `run` is that of `p`: it rises only behind
+        // a run's last point, and the last run's is the last of all (that is how many `points` there are), so that
+        // it is below the number of runs here. All ids are rows of the table.
+        unsafe {
+            let mut value = *rows.as_ptr().add(p * stride).cast::<[f32; W]>();
+            let factor = *factors.get_unchecked(p);
+            value.iter_mut().for_each(|v| *v *= factor);
+            let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
+            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            for k in 0..M {
+                let row = table.get_unchecked_mut(ids[k] as usize);
+                for c in 0..W {
+                    row[c] += weights[k] * value[c];
+                }
+            }
+            // Runs are short and of any length: a branch here would be guessed wrong every other time.
+            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
+        }
+    }
+}
+
+/// Reads the blurred table back: `rows (+)= factor · interpolated row`.
+#[inline(always)]
+pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
+    runs: Runs,
+    factors: Factors,
+    table: &[f32],
+    rows: &mut [f32],
+    stride: usize,
+) {
+    let (table, _) = table.as_chunks::<W>();
+    let points = check_block::<M>(&runs, table.len());
+    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let factors = factors.of_block(points);
+    let mut run = 0;
+    for p in 0..points {
+        // SAFETY: as in `splat`.
+        unsafe {
+            let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
+            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            let mut sum = [0.0f32; W];
+            for k in 0..M {
+                let row = table.get_unchecked(ids[k] as usize);
+                for c in 0..W {
+                    sum[c] += weights[k] * row[c];
+                }
+            }
+            let factor = *factors.get_unchecked(p);
+            let row = &mut *rows.as_mut_ptr().add(p * stride).cast::<[f32; W]>();
+            for c in 0..W {
+                row[c] = if ADD { row[c] + factor * sum[c] } else { factor * sum[c] };
+            }
+            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
+        }
+    }
 }
 
 /// A table whose rows several tasks write, each row by one task only.

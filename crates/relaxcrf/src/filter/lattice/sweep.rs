@@ -54,6 +54,14 @@ pub struct Tables {
     raw: bool,
 }
 
+impl Tables {
+    /// What was splatted becomes what is read.
+    fn turn(&mut self) {
+        std::mem::swap(&mut self.now, &mut self.next);
+        self.raw = true;
+    }
+}
+
 /// What an update works on: some points with their messages.
 #[derive(Debug)]
 pub struct Points<'r> {
@@ -145,6 +153,55 @@ impl<'a> Sweep<'a> {
         self.pass(true, out, tables, &update)
     }
 
+    /// An iteration that goes on with other channels: the beliefs that `update` makes from its points' rows it writes
+    /// into a second set of rows, those of `next`, a sweep of the same terms. From then on the tables are those of `next`.
+    pub fn change<T: Default + Send + AddAssign>(
+        &self,
+        next: &Self,
+        tables: &mut Tables,
+        update: impl Fn(Points, &mut [f32]) -> T + Sync,
+    ) -> T {
+        self.blur(tables);
+        next.make_room(tables);
+        let Tables { now, next: into, .. } = tables;
+        let sum = self.bands(
+            &mut [],
+            Some(now),
+            Some((next, into)),
+            &|points: Points, _: &mut [f32], to: &mut [f32]| update(points, to),
+        );
+        tables.turn();
+        sum
+    }
+
+    /// Looks at the messages of every so-manieth block of points.
+    pub fn sample<T: Default + Send + AddAssign>(
+        &self,
+        every: usize,
+        tables: &mut Tables,
+        visit: impl Fn(Points) -> T + Sync,
+    ) -> T {
+        self.blur(tables);
+        let now = &tables.now;
+        let parts: Vec<T> = (0..self.terms[0].lattice.bands.len())
+            .into_par_iter()
+            .map(|b| {
+                let mut total = T::default();
+                let mut rows = vec![0.0f32; BLOCK * self.stride];
+                let points = self.terms[0].lattice.bands[b].points.clone();
+                for (k, first) in points.clone().step_by(BLOCK).enumerate().skip(b % every).step_by(every) {
+                    let count = BLOCK.min(points.end - first);
+                    self.slice(b, k, first, now, &mut rows);
+                    total += visit(Points { first, count, rows: &mut rows, stride: self.stride });
+                }
+                total
+            })
+            .collect();
+        let mut total = T::default();
+        parts.into_iter().for_each(|part| total += part);
+        total
+    }
+
     /// As [`Sweep::step`], but nothing is splatted: the tables stay as they are.
     pub fn read<T: Default + Send + AddAssign>(
         &self,
@@ -153,7 +210,9 @@ impl<'a> Sweep<'a> {
         visit: impl Fn(Points, &mut [f32]) -> T + Sync,
     ) -> T {
         self.blur(tables);
-        self.bands(out, Some(&tables.now), None, &visit)
+        self.bands(out, Some(&tables.now), None, &|points: Points, out: &mut [f32], _: &mut [f32]| {
+            visit(points, out)
+        })
     }
 
     /// A pass that leaves splatted tables in `tables.now`; those of before are read if `filtered`.
@@ -164,17 +223,28 @@ impl<'a> Sweep<'a> {
         tables: &mut Tables,
         update: &(impl Fn(Points, &mut [f32]) -> T + Sync),
     ) -> T {
-        tables.next.resize_with(self.terms.len() * self.parts.len(), Vec::new);
-        for ((term, part), table) in self.pieces().zip(&mut tables.next) {
-            table.resize(term.lattice.rows * part.width, 0.0);
-        }
         if filtered {
             self.blur(tables);
         }
-        let sum = self.bands(out, filtered.then_some(&tables.now[..]), Some(&mut tables.next), update);
-        std::mem::swap(&mut tables.now, &mut tables.next);
-        tables.raw = true;
+        self.make_room(tables);
+        let Tables { now, next, .. } = tables;
+        let update = |points: Points, out: &mut [f32], _: &mut [f32]| update(points, out);
+        let sum = self.bands(out, filtered.then_some(&now[..]), Some((self, next)), &update);
+        tables.turn();
         sum
+    }
+
+    /// Sizes the tables of the next iteration.
+    fn make_room(&self, tables: &mut Tables) {
+        tables.next.resize_with(self.terms.len() * self.parts.len(), Vec::new);
+        for ((term, part), table) in self.pieces().zip(&mut tables.next) {
+            let size = term.lattice.rows * part.width;
+            if table.capacity() > 2 * size {
+                // Left over from rows that were much wider.
+                *table = Vec::new();
+            }
+            table.resize(size, 0.0);
+        }
     }
 
     /// Blurs what was splatted last, unless that was done. Put off until it is needed: the last splat of a run never
@@ -193,13 +263,14 @@ impl<'a> Sweep<'a> {
         self.terms.iter().flat_map(|term| self.parts.iter().map(move |part| (term, part)))
     }
 
-    /// Runs `update` on all points, band by band, from the tables `now` and into the tables `next`, if given.
+    /// Runs `update` on all points, band by band, from the tables `now` and into those given with a sweep, if any. If that
+    /// sweep is another one, updates write its rows, the last that they are given; else their points' own.
     fn bands<T: Default + Send + AddAssign>(
         &self,
         out: &mut [f32],
         now: Option<&[Vec<f32>]>,
-        next: Option<&mut [Vec<f32>]>,
-        update: &(impl Fn(Points, &mut [f32]) -> T + Sync),
+        next: Option<(&Self, &mut Vec<Vec<f32>>)>,
+        update: &(impl Fn(Points, &mut [f32], &mut [f32]) -> T + Sync),
     ) -> T {
         let per_band = points_per_band(self.points);
         let count = self.points.div_ceil(per_band);
@@ -212,8 +283,10 @@ impl<'a> Sweep<'a> {
             rest = others;
             jobs.push((Vec::new(), piece));
         }
-        if let Some(next) = next {
-            for ((term, part), table) in self.pieces().zip(next) {
+        let mut into = self;
+        if let Some((sweep, tables)) = next {
+            into = sweep;
+            for ((term, part), table) in sweep.pieces().zip(tables) {
                 for ((_, piece), job) in term.lattice.split(part.width, table).into_iter().zip(&mut jobs) {
                     job.0.push(piece);
                 }
@@ -222,59 +295,61 @@ impl<'a> Sweep<'a> {
         let sums: Vec<T> = jobs
             .into_par_iter()
             .enumerate()
-            .map(|(b, (tables, out))| self.band(b, now, tables, out, width, update))
+            .map(|(b, (tables, out))| self.band(b, now, into, tables, out, width, update))
             .collect();
         let mut total = T::default();
         sums.into_iter().for_each(|sum| total += sum);
         total
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn band<T: Default + AddAssign>(
         &self,
         b: usize,
         now: Option<&[Vec<f32>]>,
+        into: &Self,
         mut next: Vec<&mut [f32]>,
         mut out: &mut [f32],
         width: usize,
-        update: &impl Fn(Points, &mut [f32]) -> T,
+        update: &impl Fn(Points, &mut [f32], &mut [f32]) -> T,
     ) -> T {
         let mut total = T::default();
         let mut rows = vec![0.0f32; BLOCK * self.stride];
+        let mut others =
+            if std::ptr::eq(self, into) { Vec::new() } else { vec![0.0f32; BLOCK * into.stride] };
         next.iter_mut().for_each(|table| table.fill(0.0));
         let points = self.terms[0].lattice.bands[b].points.clone();
         for (k, first) in points.clone().step_by(BLOCK).enumerate() {
             let count = BLOCK.min(points.end - first);
             if let Some(now) = now {
-                for (t, term) in self.terms.iter().enumerate() {
-                    let (band, runs) = self.block(term, b, k);
-                    let scaling = &term.scaling;
-                    let left = factors(scaling.left, scaling.gain * term.lattice.factor(), first);
-                    for (p, part) in self.parts.iter().enumerate() {
-                        let range = band.rows.start * part.width..band.rows.end * part.width;
-                        let table = &now[t * self.parts.len() + p][range];
-                        slice_block(
-                            part.width,
-                            runs,
-                            left,
-                            table,
-                            &mut rows[part.lane..],
-                            self.stride,
-                            t > 0,
-                        );
-                    }
-                }
+                self.slice(b, k, first, now, &mut rows);
             }
-            let (here, others) = std::mem::take(&mut out).split_at_mut(width * count);
-            out = others;
-            total += update(Points { first, count, rows: &mut rows, stride: self.stride }, here);
+            let (here, rest) = std::mem::take(&mut out).split_at_mut(width * count);
+            out = rest;
+            total += update(Points { first, count, rows: &mut rows, stride: self.stride }, here, &mut others);
+            let beliefs = if others.is_empty() { &rows } else { &others };
             for (i, table) in next.iter_mut().enumerate() {
-                let (term, part) = (&self.terms[i / self.parts.len()], &self.parts[i % self.parts.len()]);
-                let (_, runs) = self.block(term, b, k);
+                let (term, part) = (&into.terms[i / into.parts.len()], &into.parts[i % into.parts.len()]);
+                let (_, runs) = into.block(term, b, k);
                 let right = factors(term.scaling.right, 1.0, first);
-                splat_block(part.width, runs, right, &rows[part.lane..], self.stride, table);
+                splat_block(part.width, runs, right, &beliefs[part.lane..], into.stride, table);
             }
         }
         total
+    }
+
+    /// K y of block `k` of band `b`.
+    fn slice(&self, b: usize, k: usize, first: usize, now: &[Vec<f32>], rows: &mut [f32]) {
+        for (t, term) in self.terms.iter().enumerate() {
+            let (band, runs) = self.block(term, b, k);
+            let scaling = &term.scaling;
+            let left = factors(scaling.left, scaling.gain * term.lattice.factor(), first);
+            for (p, part) in self.parts.iter().enumerate() {
+                let range = band.rows.start * part.width..band.rows.end * part.width;
+                let table = &now[t * self.parts.len() + p][range];
+                slice_block(part.width, runs, left, table, &mut rows[part.lane..], self.stride, t > 0);
+            }
+        }
     }
 
     fn block(&self, term: &SweepTerm<'a>, b: usize, block: usize) -> (&'a Band, Runs<'a>) {

@@ -96,6 +96,18 @@ impl Packing {
         word
     }
 
+    /// [`Packing::pack`] of several points at once.
+    #[inline(always)]
+    pub fn pack_lanes<W: Word, const L: usize>(&self, base: &[[i64; L]]) -> [W; L] {
+        let mut words = [W::ZERO; L];
+        for ((&origin, &shift), base) in self.origin.iter().zip(&self.shift).zip(base) {
+            for l in 0..L {
+                words[l] = words[l].plus(W::of((base[l] - origin) as u64).shl(shift));
+            }
+        }
+        words
+    }
+
     /// From vertex k of a simplex to vertex k+1, where coordinate `falling` drops.
     #[inline(always)]
     pub fn next_vertex<W: Word>(&self, word: W, falling: usize) -> W {

@@ -1,0 +1,425 @@
+//! So many updates of mean field with Potts compatibilities, and nothing but them: no objective, no bound.
+//!
+//! `q ← softmax(Σ_k K_k q - φ)`, each iteration one sweep. Most labels of a typical problem are nowhere to be seen after
+//! the first update, so labels are dropped on the way: what a label is told by its neighbours, K q, is never negative,
+//! and where it is negligible at all points the label need not be filtered. Dropped labels stay in the softmax as one,
+//! the rest. It is filtered with the largest belief that any of them has, which bounds all their messages; should that
+//! bound rise above [`NEGLIGIBLE`] anywhere, the run starts over with all labels. So the logits of dropped labels are
+//! off by at most that, and those of the others by nothing but what follows from it.
+
+use std::ops::AddAssign;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use super::simplex::{keep_points, softmax_points};
+use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables, simd};
+use crate::lanes::LARGEST_LOGIT;
+
+/// The message that a dropped label may be denied.
+pub const NEGLIGIBLE: f32 = 0.03;
+
+/// Labels are dropped when a sample of the points tells that their messages will be below this share of it.
+const MARGIN: f32 = 1.0 / 12.0;
+/// One block of points in so many is in the sample.
+const SAMPLE: usize = 16;
+/// Neighbours whose beliefs are averaged in the sample.
+const NEAR: usize = 16;
+/// How often it is looked for labels to drop.
+const LOOKS: usize = 3;
+/// Rows hold whole groups of so many labels: dropping fewer saves nothing.
+const GROUP: usize = 8;
+
+/// The problem: energies (one row of `labels` per point, none is all zeros) and kernels with their weights.
+#[derive(Debug, Clone)]
+pub struct Updates<'a> {
+    /// Number of labels, at least 2.
+    pub labels: usize,
+    /// Number of points.
+    pub points: usize,
+    /// Energies.
+    pub unary: Option<&'a [f32]>,
+    /// Kernels; at least one.
+    pub terms: Vec<SweepTerm<'a>>,
+}
+
+/// The labels that are filtered at some stage of a run.
+struct Stage<'a> {
+    sweep: Sweep<'a>,
+    /// The labels of the lanes. The rest, if there is one, has a lane behind them.
+    kept: Vec<usize>,
+    rest: Option<Rest>,
+}
+
+/// What stands for labels that were dropped.
+struct Rest {
+    /// Energies of the kept labels and of the rest, above the point's smallest; one row of the sweep's stride per point.
+    energies: Vec<f32>,
+    /// Belief in the most believed label of the rest as a share of that in the rest.
+    shares: Vec<f32>,
+    /// The largest sum of all messages to a point, in a sample.
+    reach: f32,
+}
+
+/// The largest of some numbers.
+#[derive(Clone, Copy, Default)]
+struct Most(f32);
+
+impl AddAssign for Most {
+    fn add_assign(&mut self, other: Self) {
+        self.0 = self.0.max(other.0);
+    }
+}
+
+/// What a sample tells: the largest sum of messages, and for every lane the largest mean belief in a row of points.
+#[derive(Default)]
+struct Sample {
+    reach: Most,
+    beliefs: Vec<Most>,
+}
+
+impl AddAssign for Sample {
+    fn add_assign(&mut self, other: Self) {
+        self.reach += other.reach;
+        self.beliefs.resize(self.beliefs.len().max(other.beliefs.len()), Most::default());
+        self.beliefs.iter_mut().zip(other.beliefs).for_each(|(a, b)| *a += b);
+    }
+}
+
+impl<'a> Updates<'a> {
+    /// The beliefs after `iterations` updates of `softmax(-φ)`, or fewer if told to stop.
+    pub fn run(&self, iterations: usize, stop: &AtomicBool, tables: &mut Tables) -> Vec<f32> {
+        let mut q = vec![0.0; self.points * self.labels];
+        // K q must not be negative for its bounds to be bounds.
+        let monotone = self.terms.iter().all(|t| t.scaling.gain >= 0.0);
+        let looks =
+            if monotone && self.unary.is_some() && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 };
+        if self.attempt(looks, iterations, stop, tables, &mut q) > NEGLIGIBLE {
+            self.attempt(0, iterations, stop, tables, &mut q);
+        }
+        q
+    }
+
+    /// Looks so many times for labels to drop. Returns the largest message that a dropped label may have been denied.
+    fn attempt(
+        &self,
+        mut looks: usize,
+        iterations: usize,
+        stop: &AtomicBool,
+        tables: &mut Tables,
+        q: &mut [f32],
+    ) -> f32 {
+        let Some(sweep) = Sweep::new(self.terms.clone(), self.labels) else { return 0.0 };
+        let all = Stage { sweep, kept: (0..self.labels).collect(), rest: None };
+        all.sweep.fill(tables, |points| {
+            points.rows.fill(0.0);
+            all.update(self, points);
+        });
+        let mut thinned: Option<Stage> = None;
+        let mut denied = Most(0.0);
+        for iteration in 1..=iterations {
+            let stage = thinned.as_ref().unwrap_or(&all);
+            if iteration == iterations || stop.load(Ordering::Relaxed) {
+                denied += stage.finish(self, &all, tables, q);
+                break;
+            }
+            looks = if stage.lanes() > GROUP { looks } else { 0 };
+            let next = if looks > 0 { stage.without_negligible(self, tables) } else { None };
+            looks = looks.saturating_sub(1);
+            denied += match &next {
+                Some(next) => stage.change(self, next, tables),
+                None => stage.sweep.step(&mut [], tables, |points, _| stage.update(self, points)),
+            };
+            if denied.0 > NEGLIGIBLE {
+                break;
+            }
+            thinned = next.or(thinned);
+        }
+        denied.0
+    }
+
+    /// The energies from the row of a point on.
+    fn rows_from(&self, point: usize) -> Option<&'a [f32]> {
+        self.unary.map(|u| &u[point * self.labels..])
+    }
+}
+
+impl<'a> Stage<'a> {
+    fn lanes(&self) -> usize {
+        self.kept.len() + usize::from(self.rest.is_some())
+    }
+
+    /// The lanes of some of the kept labels, and a one for all other lanes.
+    fn lanes_of(&self, kept: &[usize]) -> (Vec<usize>, Vec<f32>) {
+        let places: Vec<usize> = (0..self.kept.len()).filter(|&i| kept.contains(&self.kept[i])).collect();
+        let mut gone = vec![1.0; self.lanes()];
+        places.iter().for_each(|&place| gone[place] = 0.0);
+        gone.resize(self.lanes().next_multiple_of(GROUP), 0.0);
+        (places, gone)
+    }
+
+    /// From messages to beliefs. Returns the largest message that the rest is denied.
+    fn update(&self, problem: &Updates, mut points: Points) -> Most {
+        match &self.rest {
+            None => {
+                let energies = problem.rows_from(points.first).map(|u| &u[..points.count * problem.labels]);
+                softmax_points(&mut points, problem.labels, energies);
+                Most(0.0)
+            }
+            Some(rest) => {
+                let (lanes, stride) = (self.lanes(), points.stride);
+                let energies = &rest.energies[points.first * stride..][..points.count * stride];
+                let shares = &rest.shares[points.first..][..points.count];
+                let rows = &mut points.rows[..points.count * stride];
+                let (denied, most) = simd::softmax_with_rest(rows, stride, lanes, energies, shares);
+                Most(if most <= LARGEST_LOGIT { denied } else { f32::INFINITY })
+            }
+        }
+    }
+
+    /// A stage without the labels that a sample tells are negligible, if that makes rows shorter.
+    fn without_negligible(&self, problem: &Updates<'a>, tables: &mut Tables) -> Option<Stage<'a>> {
+        let lanes = self.lanes();
+        let sample = self.sweep.sample(SAMPLE, tables, |points| {
+            let Points { first, count, rows, stride } = points;
+            let reach = rows[..count * stride].chunks_exact(stride).map(|row| row[..lanes].iter().sum());
+            let reach = Most(reach.fold(0.0, f32::max));
+            self.update(problem, Points { first, count, rows, stride });
+            let mut beliefs = vec![Most(0.0); lanes];
+            for near in rows[..count * stride].chunks(NEAR * stride) {
+                let mut sums = vec![0.0f32; lanes];
+                for row in near.chunks_exact(stride) {
+                    sums.iter_mut().zip(row).for_each(|(s, &v)| *s += v);
+                }
+                beliefs.iter_mut().zip(&sums).for_each(|(b, &s)| *b += Most(s / NEAR as f32));
+            }
+            Sample { reach, beliefs }
+        });
+        let reach = self.rest.as_ref().map_or(sample.reach.0, |rest| rest.reach);
+        let kept: Vec<usize> = (self.kept.iter().zip(&sample.beliefs))
+            .filter(|(_, belief)| reach * belief.0 > MARGIN * NEGLIGIBLE)
+            .map(|(&label, _)| label)
+            .collect();
+        let lanes = kept.len() + 1;
+        let (new, old) = (lanes.next_multiple_of(GROUP), self.lanes().next_multiple_of(GROUP));
+        // Energies are copied for the new stage: with many labels that has to pay in memory as well.
+        if new >= old || new > (old / 2).max(2 * GROUP) {
+            return None;
+        }
+        let sweep = Sweep::new(problem.terms.clone(), lanes)?;
+        let rest = self.lump(problem, &kept, sweep.stride(), reach)?;
+        Some(Stage { sweep, kept, rest: Some(rest) })
+    }
+
+    /// What stands for all labels but the `kept`, in rows of `stride`; none if there is a point without any possible label.
+    fn lump(&self, problem: &Updates, kept: &[usize], stride: usize, reach: f32) -> Option<Rest> {
+        let (lanes, points) = (self.lanes(), problem.points);
+        let mut rest = Rest { energies: vec![0.0; points * stride], shares: vec![0.0; points], reach };
+        let (places, mut gone) = self.lanes_of(kept);
+        // The old rest is no label.
+        gone[self.kept.len()..].fill(0.0);
+        let old = self.sweep.stride();
+        const PIECE: usize = 64 * POINTS_PER_UPDATE;
+        let pieces = rest.energies.par_chunks_mut(PIECE * stride).zip(rest.shares.par_chunks_mut(PIECE));
+        let possible = pieces.enumerate().map(|(piece, (energies, shares))| {
+            // Without energies all labels are alike: none is negligible, and this is not called.
+            let unary = problem.unary.unwrap_or(&[]);
+            let mut lumps = [[0.0f32; 3]; POINTS_PER_UPDATE];
+            let mut possible = true;
+            let blocks =
+                energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
+            for (k, (energies, shares)) in blocks.enumerate() {
+                let first = piece * PIECE + k * POINTS_PER_UPDATE;
+                let (from, width, old_shares) = match &self.rest {
+                    None => (&unary[first * problem.labels..], problem.labels, None),
+                    Some(r) => (&r.energies[first * old..], old, Some(&r.shares[first..])),
+                };
+                let lumps = &mut lumps[..shares.len()];
+                simd::lump_rows(from, width, lanes, &gone, old_shares, lumps);
+                let rows = energies.chunks_exact_mut(stride).zip(shares);
+                for ((row, share), (&mut [above, part, least], from)) in
+                    rows.zip(lumps.iter_mut().zip(from.chunks(width)))
+                {
+                    possible &= least.is_finite();
+                    row.fill(f32::INFINITY);
+                    // Relative to the row's smallest energy: what the softmax of these stages wants.
+                    row.iter_mut().zip(&places).for_each(|(to, &place)| *to = from[place] - least);
+                    row[places.len()] = above;
+                    *share = part;
+                }
+            }
+            possible
+        });
+        possible.reduce(|| true, |a, b| a & b).then_some(rest)
+    }
+
+    /// An update after which `next`, a stage with fewer labels, goes on.
+    fn change(&self, problem: &Updates, next: &Stage, tables: &mut Tables) -> Most {
+        let (places, gone) = self.lanes_of(&next.kept);
+        let stride = next.sweep.stride();
+        self.sweep.change(&next.sweep, tables, |points, rows| {
+            let Points { first, count, rows: from, stride: old } = points;
+            let denied = self.update(problem, Points { first, count, rows: from, stride: old });
+            // The rest is as believed in as the most believed of those that go there.
+            let mut best = [0.0f32; POINTS_PER_UPDATE];
+            simd::best_of_gone(&from[..count * old], old, &gone, &mut best);
+            rows.fill(0.0);
+            for ((row, from), &best) in
+                rows.chunks_exact_mut(stride).zip(from.chunks_exact(old)).zip(&best).take(count)
+            {
+                row.iter_mut().zip(&places).for_each(|(to, &place)| *to = from[place]);
+                row[places.len()] = best;
+            }
+            denied
+        })
+    }
+
+    /// The last update: beliefs in all labels into `q`.
+    fn finish(&self, problem: &Updates, all: &Stage, tables: &mut Tables, q: &mut [f32]) -> Most {
+        let (labels, stride) = (problem.labels, all.sweep.stride());
+        self.sweep.read(q, tables, |points, q| {
+            let Points { first, count, rows, stride: old } = points;
+            if self.rest.is_none() {
+                self.update(problem, Points { first, count, rows, stride: old });
+                keep_points(&Points { first, count, rows, stride: old }, labels, q);
+                return Most(0.0);
+            }
+            let mut full = vec![0.0f32; count * stride];
+            let mut denied = 0.0f32;
+            for (full, row) in full.chunks_exact_mut(stride).zip(rows.chunks_exact(old)) {
+                self.kept.iter().zip(row).for_each(|(&label, &message)| full[label] = message);
+                denied = denied.max(row[self.kept.len()]);
+            }
+            let points = Points { first, count, rows: &mut full, stride };
+            all.update(problem, Points { first, count, rows: points.rows, stride });
+            keep_points(&points, labels, q);
+            Most(denied)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{Blur, Filter, Lattice, Scaling};
+
+    const SIDE: usize = 96;
+    const POINTS: usize = SIDE * SIDE;
+
+    /// A grid with a colour edge.
+    fn features() -> Vec<f32> {
+        let row = |a: usize| {
+            let (x, y) = ((a % SIDE) as f32, (a / SIDE) as f32);
+            [x / 12.0, y / 12.0, if x + 0.5 * y > 60.0 { 3.0 } else { 0.0 } + (0.37 * a as f32).sin() * 0.3]
+        };
+        (0..POINTS).flat_map(row).collect()
+    }
+
+    /// Energies under which three labels have a region each and the others are about as unlikely as `others` says.
+    fn energies(labels: usize, others: f32) -> Vec<f32> {
+        (0..POINTS * labels)
+            .map(|i| {
+                let (a, l) = (i / labels, i % labels);
+                let region = [0, 2, labels - 1][3 * (a % SIDE) / SIDE];
+                let noise = ((a * 31 + l * 17) as f32 * 0.613).sin();
+                if l == region { 0.3 + 0.2 * noise } else { others + noise }
+            })
+            .collect()
+    }
+
+    /// With labels dropped wherever that is found to pay, and with all of them; and what was denied.
+    fn both(labels: usize, unary: Option<&[f32]>, gain: f32) -> (Vec<f32>, Vec<f32>, f32) {
+        let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
+        let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
+        let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain, add: false };
+        let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+        let updates = Updates { labels, points: POINTS, unary, terms };
+        let (mut thinned, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
+        let go = AtomicBool::new(false);
+        let looks = if unary.is_some() { LOOKS } else { 0 };
+        let denied = updates.attempt(looks, 8, &go, &mut Tables::default(), &mut thinned);
+        updates.attempt(0, 8, &go, &mut Tables::default(), &mut full);
+        let run = updates.run(8, &go, &mut Tables::default());
+        assert_eq!(run, if denied > NEGLIGIBLE { full.clone() } else { thinned.clone() });
+        (thinned, full, denied)
+    }
+
+    fn furthest(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn dropped_labels_do_not_change_the_result() {
+        for labels in [9, 21, 45] {
+            let unary = energies(labels, 7.0);
+            let (thinned, full, denied) = both(labels, Some(&unary), 6.0);
+            assert!(
+                denied > 0.0 && denied <= NEGLIGIBLE,
+                "{labels} labels: labels were dropped, {denied} denied"
+            );
+            // The bound is on logits; beliefs move by a quarter of it at most in one update.
+            assert!(furthest(&thinned, &full) < NEGLIGIBLE, "{labels} labels: {}", furthest(&thinned, &full));
+            for row in thinned.chunks_exact(labels) {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn labels_that_matter_stay() {
+        // No label is unlikely: nothing is dropped, so the bits are the same.
+        let (thinned, full, denied) = both(12, None, 3.0);
+        assert!(denied == 0.0 && thinned == full);
+        let close: Vec<f32> = energies(12, 0.5);
+        let (thinned, full, denied) = both(12, Some(&close), 1.0);
+        assert!(denied > NEGLIGIBLE || furthest(&thinned, &full) < NEGLIGIBLE);
+    }
+
+    #[test]
+    fn forbidden_labels_stay_forbidden() {
+        let labels = 12;
+        let mut unary = energies(labels, 6.0);
+        // Some pixels allow one label only, among those that are dropped or not; some forbid the likely one.
+        for a in (0..POINTS).step_by(53) {
+            unary[a * labels..][..labels].fill(f32::INFINITY);
+            unary[a * labels + a % labels] = 1.0;
+            unary[(a + 1) % POINTS * labels] = f32::INFINITY;
+        }
+        let (thinned, full, denied) = both(labels, Some(&unary), 4.0);
+        if denied <= NEGLIGIBLE {
+            assert!(furthest(&thinned, &full) < NEGLIGIBLE);
+        }
+        assert_eq!(full[5], 0.0);
+        // A pixel without any possible label is undecided, as ever.
+        unary[..labels].fill(f32::INFINITY);
+        let (thinned, full, denied) = both(labels, Some(&unary), 4.0);
+        assert!(denied == 0.0 && thinned == full);
+        assert!(full[..labels].iter().all(|&v| (v - 1.0 / labels as f32).abs() < 1e-6));
+    }
+
+    #[test]
+    fn the_same_bits_for_any_number_of_threads() {
+        let unary = energies(21, 7.0);
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| both(21, Some(&unary), 6.0).0)
+        };
+        let one = run(1);
+        assert!(one == run(2) && one == run(5));
+    }
+
+    #[test]
+    fn vector_code_gives_the_bits_of_scalar_code() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let unary = energies(21, 7.0);
+        let run = |scalar: bool| {
+            pool.install(|| {
+                simd::SCALAR.with(|s| s.set(scalar));
+                let result = both(21, Some(&unary), 6.0).0;
+                simd::SCALAR.with(|s| s.set(false));
+                result
+            })
+        };
+        assert!(run(false) == run(true));
+    }
+}
