@@ -14,7 +14,7 @@ use relaxcrf::model::{Features, Kernel};
 
 pub use self::batch::{Shard, bytes, shown_bytes};
 pub use self::datasets::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
-pub use self::tiles::{SizeSpec, memory};
+pub use self::tiles::SizeSpec;
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;

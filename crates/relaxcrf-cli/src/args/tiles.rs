@@ -16,6 +16,6 @@ pub struct TileArgs {
     #[arg(long, value_name = "auto|N", requires = "tile")]
     pub halo: Option<SizeSpec>,
     /// Memory for --tile auto, such as 800M or 2GiB [default: 1.5GiB]
-    #[arg(long, value_name = "BYTES", requires = "tile", value_parser = specs::memory)]
+    #[arg(long, value_name = "BYTES", requires = "tile", value_parser = specs::bytes)]
     pub tile_memory: Option<u64>,
 }

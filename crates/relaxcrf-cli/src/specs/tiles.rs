@@ -1,4 +1,4 @@
-//! Sizes of tiles and of memory.
+//! Sizes of tiles.
 
 use std::str::FromStr;
 
@@ -27,41 +27,16 @@ impl FromStr for SizeSpec {
     }
 }
 
-/// An amount of memory in bytes: `800M`, `2GiB`, `1.5G`. K, M, G and T are powers of 1024.
-pub fn memory(text: &str) -> Parsed<u64> {
-    let wanted = || "wanted an amount of memory such as 800M or 2GiB".to_string();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = text[digits.len()..].to_ascii_lowercase();
-    let power = match unit.trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(wanted()),
-    };
-    let amount: f64 = digits.trim().parse().map_err(|_| wanted())?;
-    let bytes = amount * f64::from(power).exp2();
-    if (1.0..1e18).contains(&bytes) { Ok(bytes as u64) } else { Err(wanted()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_amounts() {
+    fn sizes() {
         assert_eq!("auto".parse(), Ok(SizeSpec::Auto));
         assert_eq!("512".parse(), Ok(SizeSpec::Pixels(512)));
         for bad in ["", "-1", "1.5", "big", "99999999999"] {
             assert!(bad.parse::<SizeSpec>().is_err(), "{bad}");
-        }
-        assert_eq!(memory("2GiB"), Ok(2 << 30));
-        assert_eq!(memory("1.5G"), Ok(3 << 29));
-        assert_eq!(memory("800m"), Ok(800 << 20));
-        assert_eq!(memory("4096"), Ok(4096));
-        for bad in ["", "G", "2 apples", "-1G", "nan", "inf", "1e40G", "0"] {
-            assert!(memory(bad).is_err(), "{bad}");
         }
     }
 }
