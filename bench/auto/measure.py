@@ -18,6 +18,7 @@ from PIL import Image
 
 import relaxcrf
 
+
 def picture(path):
     return np.asarray(Image.open(path).convert("RGB"))
 
