@@ -16,6 +16,7 @@ use crate::disparity::{Scores, Truth};
 use crate::progress::Meter;
 use crate::report::RunReport;
 use crate::report::picture::Picture;
+use crate::specs::Contestant;
 
 /// Iterations between evaluations: often enough for a curve, seldom enough not to cost much.
 const EVALUATE_EVERY: usize = 5;
@@ -25,6 +26,8 @@ const EVALUATE_EVERY: usize = 5;
 pub struct Problem {
     pub name: String,
     pub model: Model,
+    /// The same with half of all weights, if a contestant runs with it.
+    pub half: Option<Model>,
     /// Pictures of what was given, each with a caption.
     pub inputs: Vec<(String, Picture)>,
     pub task: Task,
@@ -103,7 +106,7 @@ impl Problem {
     /// run that has ended.
     pub fn compare(
         &self,
-        pipelines: &[Pipeline],
+        contestants: &[Contestant],
         settings: &Settings,
         caps: &[(&str, usize)],
         quiet: bool,
@@ -113,29 +116,37 @@ impl Problem {
         let constants = energy::of_constants(&self.model);
         let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         let (label, &constant_energy) = lowest.unwrap_or((0, &f64::INFINITY));
-        let mut kept: Vec<(Pipeline, Solution)> = Vec::new();
+        let mut kept: Vec<(&Contestant, Solution)> = Vec::new();
         let (mut runs, mut skipped) = (Vec::new(), Vec::new());
-        for (k, pipeline) in pipelines.iter().enumerate() {
-            let goes_on = |from: &Pipeline, to: &Pipeline| {
-                let both = from.is_one_chain() && to.is_one_chain();
-                both && from.stages().len() < to.stages().len() && to.stages().starts_with(from.stages())
+        for (k, contestant) in contestants.iter().enumerate() {
+            let before = kept
+                .iter()
+                .filter(|(c, _)| goes_on(c, contestant))
+                .max_by_key(|(c, _)| c.chain.stages().len())
+                .map(|(c, solution)| (&c.chain, solution));
+            let model = match (&self.half, contestant.half) {
+                (Some(half), true) => half,
+                (None, true) => bail!("{contestant}: there is no model with half of the weights"),
+                (_, false) => &self.model,
             };
-            let before =
-                kept.iter().filter(|(p, _)| goes_on(p, pipeline)).max_by_key(|(p, _)| p.stages().len());
-            let solution = match go_on(&self.model, pipeline, before, &settings, caps, quiet) {
+            let solution = match go_on(model, &contestant.chain, before, &settings, caps, quiet) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
-                    skipped.push(format!("{pipeline} was left out: {method}: {why}; try {instead}"));
+                    skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
                     continue;
                 }
                 Err(other) => return Err(other.into()),
             };
-            let run = self.judge(pipeline, &solution);
+            let run = if contestant.half {
+                self.judge(contestant, &scored_by(&self.model, &solution)?)
+            } else {
+                self.judge(contestant, &solution)
+            };
             say(&run);
             runs.push(run);
             // Beliefs are large: only those that something goes on from are kept.
-            kept.push((pipeline.clone(), solution));
-            kept.retain(|(p, _)| pipelines[k + 1..].iter().any(|later| goes_on(p, later)));
+            kept.push((contestant, solution));
+            kept.retain(|(c, _)| contestants[k + 1..].iter().any(|later| goes_on(c, later)));
         }
         if runs.is_empty() {
             bail!("none of the methods can be used here: {}", skipped.join("; "));
@@ -151,7 +162,7 @@ impl Problem {
         })
     }
 
-    fn judge(&self, pipeline: &Pipeline, solution: &Solution) -> Run {
+    fn judge(&self, contestant: &Contestant, solution: &Solution) -> Run {
         let constant = |l: &Labeling| l.as_slice().windows(2).all(|w| w[0] == w[1]);
         let (labeling, own_energy) = if constant(&solution.labeling) {
             (solution.beliefs.argmax(), solution.final_energy.total())
@@ -161,7 +172,10 @@ impl Problem {
         Run {
             own_energy,
             quality: self.quality(labeling.as_slice()),
-            report: RunReport::new(&self.model, pipeline, solution, false),
+            report: RunReport {
+                method: contestant.to_string(),
+                ..RunReport::new(&self.model, &contestant.chain, solution, false)
+            },
             labeling,
             trace: solution.trace.clone(),
             uncertainty: Picture::uncertainty(self.size(), &solution.beliefs),
@@ -169,11 +183,39 @@ impl Problem {
     }
 }
 
+/// Whether a chain is the beginning of another on the same model.
+fn goes_on(from: &Contestant, to: &Contestant) -> bool {
+    let (start, whole) = (from.chain.stages(), to.chain.stages());
+    let single = from.chain.is_one_chain() && to.chain.is_one_chain();
+    from.half == to.half && single && start.len() < whole.len() && whole.starts_with(start)
+}
+
+/// What was found on another model as this one sees it: its labels' energy here, and no bound.
+fn scored_by(model: &Model, found: &Solution) -> relaxcrf::Result<Solution> {
+    let labeling = found.beliefs.argmax();
+    let energy = energy::of_labeling(model, &labeling)?;
+    // Energies on the way are the other model's.
+    let trace = found.trace.last().map(|p| Progress {
+        energy: energy.total(),
+        own_energy: Some(energy.total()),
+        lower_bound: None,
+        ..p.clone()
+    });
+    Ok(Solution {
+        labeling,
+        energy,
+        final_energy: energy,
+        lower_bound: None,
+        trace: trace.into_iter().collect(),
+        ..found.clone()
+    })
+}
+
 /// Runs a chain stage by stage, from where an earlier one with the same beginning ended if there is one.
 fn go_on(
     model: &Model,
     pipeline: &Pipeline,
-    before: Option<&(Pipeline, Solution)>,
+    before: Option<(&Pipeline, &Solution)>,
     settings: &Settings,
     caps: &[(&str, usize)],
     quiet: bool,
@@ -273,13 +315,20 @@ mod tests {
             .build()
             .unwrap();
         let truth = Some(scene.truth.into_vec());
-        Problem { name: "scene".into(), model, inputs: Vec::new(), task: Task::Segmentation { truth } }
+        Problem {
+            name: "scene".into(),
+            model,
+            half: None,
+            inputs: Vec::new(),
+            task: Task::Segmentation { truth },
+        }
     }
 
     #[test]
     fn a_chain_that_goes_on_equals_one_from_the_start() {
         let problem = problem();
-        let pipelines: Vec<Pipeline> = ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
+        let pipelines: Vec<Contestant> =
+            ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
         let settings = Settings { max_iterations: Some(12), ..Settings::default() };
         let together = problem.compare(&pipelines, &settings, &[], true, &mut |_| {}).unwrap();
         for (k, pipeline) in pipelines.iter().enumerate() {
@@ -298,6 +347,37 @@ mod tests {
             assert_eq!(strip(a), strip(b));
             assert!(a.trace.windows(2).all(|w| w[0].seconds <= w[1].seconds && w[0].energy >= w[1].energy));
         }
+    }
+
+    #[test]
+    fn half_of_the_weights_to_run_with_and_the_whole_to_be_scored_by() {
+        let mut problem = problem();
+        let contestants: Vec<Contestant> = ["qp/2", "qp", "qp+dc-neg/2"].map(|m| m.parse().unwrap()).into();
+        let compare = |p: &Problem| p.compare(&contestants, &Settings::default(), &[], true, &mut |_| {});
+        assert!(compare(&problem).unwrap_err().to_string().contains("qp/2"));
+
+        let scene = synth::segmentation(40, 30, 3, 5).unwrap();
+        let half = ModelBuilder::image(40, 30, 3)
+            .unary(problem.model.unary().to_vec())
+            .gaussian(2.0, 0.5)
+            .bilateral(scene.image.data, 10.0, 13.0, 1.0)
+            .build()
+            .unwrap();
+        problem.half = Some(half);
+        let found = compare(&problem).unwrap();
+        let names: Vec<&str> = found.runs.iter().map(|r| r.report.method.as_str()).collect();
+        assert_eq!(names, ["qp/2", "qp", "qp+dc-neg/2"]);
+        for (run, contestant) in found.runs.iter().zip(&contestants) {
+            let scored = energy::of_labeling(&problem.model, &run.labeling).unwrap().total();
+            assert_eq!(run.own_energy, scored, "{contestant}");
+            assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
+            let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
+            let alone = solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {
+                std::ops::ControlFlow::Continue(())
+            });
+            assert_eq!(run.labeling, alone.unwrap().beliefs.argmax(), "{contestant}");
+        }
+        assert_ne!(found.runs[0].labeling, found.runs[1].labeling);
     }
 
     #[test]
@@ -324,7 +404,7 @@ mod tests {
             .compatibility(odd.unwrap())
             .build()
             .unwrap();
-        let pipelines: Vec<Pipeline> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
+        let pipelines: Vec<Contestant> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
         let found = problem.compare(&pipelines, &Settings::default(), &[], true, &mut |_| {}).unwrap();
         assert_eq!((found.runs.len(), found.skipped.len()), (1, 1));
         assert!(found.skipped[0].contains("dc-neg"));

@@ -109,7 +109,8 @@ pub struct CompareArgs {
     pub cost: CostArgs,
     #[command(flatten)]
     pub truth: TruthArgs,
-    /// Methods and chains, separated by commas; see `relaxcrf methods` [default: all, and the paper's chains]
+    /// Methods and chains, separated by commas; see `relaxcrf methods`. With /2 behind it, a method runs with half of all
+    /// weights and is scored with the whole ones [default: all, and the paper's chains]
     #[arg(short, long, value_name = "M,M,...")]
     pub methods: Option<MethodList>,
     /// Page to write: one HTML file with pictures, plots and tables, for any browser, no network needed
@@ -164,11 +165,12 @@ pub struct ReproduceStereoArgs {
     /// Directory for stereo.html, stereo.md, stereo.csv, pictures and plots; made if absent
     #[arg(long, value_name = "DIR", default_value = "reproduce-out")]
     pub out: PathBuf,
-    /// Methods and chains, separated by commas
+    /// Methods and chains, separated by commas. With /2 behind it, a method runs with half of all weights and is scored
+    /// with the whole ones, which is how the paper's code ran its mean field
     #[arg(short, long, value_name = "M,M,...", default_value = crate::methods::PAPER)]
     pub methods: MethodList,
     /// Most time for each stage of each method on each pair
-    #[arg(long, value_name = "T", default_value = "3m", value_parser = specs::duration, allow_hyphen_values = true)]
+    #[arg(long, value_name = "T", default_value = "2m", value_parser = specs::duration, allow_hyphen_values = true)]
     pub time_limit: Duration,
     /// Only pairs of these names
     #[arg(long, value_name = "NAME", num_args = 1..)]
@@ -185,7 +187,7 @@ Numbers of disparities and truth scales of the published sets are known by name.
 pairs.csv has the columns name, left, right, disparities and, if known, truth, scale, truth_right, visible; files are \
 relative to it.
 
-Iterations: mf 100, dc-gen 20, lp 5 (as in the paper), the others their own defaults. The model is the paper's: absolute differences cut at 40, kernels 3:40 and 50:10:50, Potts, symmetric normalisation.";
+Iterations: mf 350, dc-gen 20, lp 5 (as in the paper), smooth-lp 20, the others their own defaults. The model is the paper's: absolute differences cut at 40, kernels 3:40 and 50:10:50, Potts, symmetric normalisation.";
 
 /// `relaxcrf study`.
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,7 @@ use relaxcrf::io;
 use relaxcrf::solve::Settings;
 
 use super::use_threads;
-use crate::args::CompareArgs;
+use crate::args::{CompareArgs, ModelArgs};
 use crate::comparison::{Comparison, Problem, Task};
 use crate::disparity::{self, Truth};
 use crate::inputs::{self, Source};
@@ -18,6 +18,7 @@ use crate::progress::Meter;
 use crate::report::page::{Block, Page, Section, write_text};
 use crate::report::picture::Picture;
 use crate::report::{self, Messages};
+use crate::specs::Contestant;
 
 /// A stage that has not ended by then is stopped, unless another limit is given.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
@@ -36,8 +37,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
-    let pipelines = args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone());
-    let comparison = problem.compare(&pipelines, &settings, &[], args.common.quiet, &mut |_| {})?;
+    let comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
@@ -67,6 +67,10 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     report::print(&out)
 }
 
+fn contestants(args: &CompareArgs) -> Vec<Contestant> {
+    args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone())
+}
+
 fn check_outputs(args: &CompareArgs) -> Result<()> {
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
     let mut inputs: Vec<&Path> = source.files();
@@ -81,11 +85,16 @@ fn check_outputs(args: &CompareArgs) -> Result<()> {
 
 fn stereo(args: &CompareArgs, right: &Path, disparities: usize, messages: &Messages) -> Result<Problem> {
     let files = (args.image.as_path(), right);
-    let pair = disparity::read_pair(files, disparities, &args.cost, &args.model, args.common.seed, messages)?;
+    let read = |model: &ModelArgs| {
+        disparity::read_pair(files, disparities, &args.cost, model, args.common.seed, messages)
+    };
+    let model_args = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
+    let pair = read(&model_args)?;
+    let half = wants_half(args).then(|| read(&inputs::halved(&model_args))).transpose()?.map(|p| p.model);
     let truth = Truth::read(&args.truth, &args.image, (pair.left.width, pair.left.height))?;
     let inputs =
         vec![("left".to_string(), Picture::photo(&pair.left)), ("right".into(), Picture::photo(&pair.right))];
-    Ok(Problem { name: name(&args.image), model: pair.model, inputs, task: Task::Stereo { truth } })
+    Ok(Problem { name: name(&args.image), model: pair.model, half, inputs, task: Task::Stereo { truth } })
 }
 
 fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
@@ -103,8 +112,11 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
     }
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
     let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-    let (image, model) =
-        inputs::image_and_model(&args.image, source, &args.unary, &model_args, args.common.seed, messages)?;
+    let read = |model: &ModelArgs| {
+        inputs::image_and_model(&args.image, source, &args.unary, model, args.common.seed, messages)
+    };
+    let (image, model) = read(&model_args)?;
+    let half = wants_half(args).then(|| read(&inputs::halved(&model_args))).transpose()?.map(|p| p.1);
     let truth = match &args.truth.truth {
         Some(path) => {
             let map = io::read_labels(path)?;
@@ -127,7 +139,11 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
         None => None,
     };
     let inputs = vec![("image".to_string(), Picture::photo(&image))];
-    Ok(Problem { name: name(&args.image), model, inputs, task: Task::Segmentation { truth } })
+    Ok(Problem { name: name(&args.image), model, half, inputs, task: Task::Segmentation { truth } })
+}
+
+fn wants_half(args: &CompareArgs) -> bool {
+    contestants(args).iter().any(|c| c.half)
 }
 
 fn name(path: &Path) -> String {

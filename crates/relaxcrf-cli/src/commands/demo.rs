@@ -130,7 +130,7 @@ fn compare(scene: &Scene, args: &DemoArgs) -> Result<SceneReport> {
     };
     write(&folder.join("truth.png"), &scene.truth)?;
     let mut runs = Vec::new();
-    let pipelines = methods::for_comparison();
+    let pipelines: Vec<Pipeline> = methods::for_comparison().into_iter().map(|c| c.chain).collect();
     let started = Instant::now();
     for (k, pipeline) in pipelines.iter().enumerate() {
         // Twice a fair share of what is left: the quick ones leave enough for the others.

@@ -71,15 +71,7 @@ impl FromStr for Contestant {
 
     fn from_str(text: &str) -> relaxcrf::Result<Self> {
         let (chain, half) = text.strip_suffix("/2").map_or((text, false), |chain| (chain, true));
-        let chain: Pipeline = chain.parse()?;
-        if !chain.is_one_chain() {
-            return Err(relaxcrf::Error::parse(
-                "method",
-                text,
-                "several chains cannot be one row; name them one by one",
-            ));
-        }
-        Ok(Self { chain, half })
+        Ok(Self { chain: chain.parse()?, half })
     }
 }
 

@@ -70,7 +70,7 @@ struct Setup {
 /// Makes the tables.
 pub fn run(args: &ReproduceSegmentationArgs) -> Result<()> {
     let data = Dataset::open(&args.data, &args.split)?;
-    let methods = chosen_methods(args);
+    let methods = chosen_methods(args)?;
     let setups = setups(args, &data)?;
     make_directory(&args.out)?;
     use_threads(&args.common)?;
@@ -138,10 +138,13 @@ pub fn run(args: &ReproduceSegmentationArgs) -> Result<()> {
 }
 
 /// The methods asked for; the unaries come first, because energies are relative to theirs.
-fn chosen_methods(args: &ReproduceSegmentationArgs) -> Vec<Contestant> {
+fn chosen_methods(args: &ReproduceSegmentationArgs) -> Result<Vec<Contestant>> {
     let asked = if args.methods.is_empty() { methods::of_the_paper() } else { args.methods.clone() };
+    if let Some(several) = asked.iter().find(|m| !m.chain.is_one_chain()) {
+        bail!("{several}: several chains cannot be one row; name them one by one, separated by commas");
+    }
     let mut seen = HashSet::new();
-    methods::unary().into_iter().chain(asked).filter(|m| seen.insert(m.to_string())).collect()
+    Ok(methods::unary().into_iter().chain(asked).filter(|m| seen.insert(m.to_string())).collect())
 }
 
 fn setups(args: &ReproduceSegmentationArgs, data: &Dataset) -> Result<Vec<Setup>> {

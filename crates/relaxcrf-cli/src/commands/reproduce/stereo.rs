@@ -12,6 +12,7 @@ use crate::args::{CostArgs, ModelArgs, ReproduceStereoArgs};
 use crate::commands::use_threads;
 use crate::comparison::{Comparison, Problem, Quality, Run, Task};
 use crate::disparity::{self, CostSpec, Truth};
+use crate::inputs;
 use crate::outputs::{check_writable, make_directory};
 use crate::progress::Meter;
 use crate::report::page::{Block, Page, Section, write_text};
@@ -30,7 +31,7 @@ const PAPER: [(&str, [f64; 6]); 4] = [
 const PAPER_METHODS: [&str; 6] = ["mf", "dc-neg", "qp", "qp+dc-neg", "qp+dc-gen", "qp+dc-neg+lp"];
 
 /// Iterations after which little changes; the paper ran the LP for five.
-const CAPS: [(&str, usize); 4] = [("mf", 100), ("dc-gen", 20), ("lp", 5), ("tree-lp", 5)];
+const CAPS: [(&str, usize); 5] = [("mf", 350), ("dc-gen", 20), ("lp", 5), ("tree-lp", 5), ("smooth-lp", 20)];
 
 const ABOUT: &str = "\
 E is the energy with every pair counted twice and nothing left out. The paper prints the energy of the same normalised \
@@ -99,13 +100,19 @@ fn one(files: &PairFiles, args: &ReproduceStereoArgs) -> Result<Solved> {
     let messages = meter.messages(quiet);
     let (cost, model) = paper_model();
     let paths = (files.left.as_path(), files.right.as_path());
-    let pair = disparity::read_pair(paths, files.disparities, &cost, &model, args.common.seed, &messages)?;
+    let read = |model: &ModelArgs| {
+        disparity::read_pair(paths, files.disparities, &cost, model, args.common.seed, &messages)
+    };
+    let pair = read(&model)?;
+    let wants_half = args.methods.0.iter().any(|m| m.half);
+    let half = wants_half.then(|| read(&inputs::halved(&model))).transpose()?.map(|p| p.model);
     let size = (pair.left.width, pair.left.height);
     let truth = Truth::read(&files.truth, &files.left, size)?;
     drop(meter);
     let problem = Problem {
         name: files.name.clone(),
         model: pair.model,
+        half,
         inputs: vec![
             ("left".into(), Picture::photo(&pair.left)),
             ("right".into(), Picture::photo(&pair.right)),
