@@ -224,7 +224,7 @@ impl Problem {
     /// log Z and counts the pairwise part in full, so it may well be negative.
     pub fn divergence(&self, q: &[f32], space: &mut Workspace) -> f64 {
         let labels = self.labels;
-        let own = sum_by_rows(self.points, labels, |a, _| {
+        let own = sum_by_rows(self.points, labels, |a: usize, _: &mut [f32]| {
             let row = &q[a * labels..][..labels];
             let entropy: f64 = row.iter().map(|&v| f64::from(v) * f64::from(v.max(1e-20).ln())).sum();
             let energy: f64 = self.unary.as_ref().map_or(0.0, |u| {

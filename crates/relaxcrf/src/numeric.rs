@@ -3,7 +3,11 @@
 //! Values are stored as `f32` and summed as `f64`. Every reduction cuts its input at fixed places,
 //! sums each piece in order, and adds the pieces in order: the thread count never enters.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
+
+use crate::filter::lattice::simd::{Work, wide};
 
 /// Elements per piece. Large enough that a task's overhead vanishes, small enough to balance.
 pub const CHUNK: usize = 1 << 14;
@@ -47,58 +51,136 @@ pub fn for_rows(data: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) ->
     parts.iter().sum()
 }
 
-/// Sum of `f(i)` over a short row, in eight interleaved parts that the compiler can keep in one register.
+/// Sum of `f` over the entries of short rows of the same length, in eight interleaved parts: one register.
 #[inline(always)]
-pub fn row_sum(n: usize, f: impl Fn(usize) -> f32) -> f32 {
-    let mut parts = [0.0f32; 8];
-    let whole = n / 8 * 8;
-    for start in (0..whole).step_by(8) {
-        for (k, p) in parts.iter_mut().enumerate() {
-            *p += f(start + k);
+pub fn row_sum<const K: usize, T>(rows: [&[f32]; K], f: impl Fn([f32; K]) -> T) -> T
+where
+    T: Copy + Default + std::ops::Add<Output = T>,
+{
+    row_fold(rows, T::default(), f, |a, b| a + b)
+}
+
+/// Least entry of a short row, by eight parts as well; infinity for an empty one.
+#[inline(always)]
+pub fn row_min(row: &[f32]) -> f32 {
+    row_fold([row], f32::INFINITY, |[v]| v, |a, b| if b < a { b } else { a })
+}
+
+#[inline(always)]
+fn row_fold<const K: usize, T: Copy>(
+    rows: [&[f32]; K],
+    start: T,
+    f: impl Fn([f32; K]) -> T,
+    join: impl Fn(T, T) -> T,
+) -> T {
+    let length = rows[0].len();
+    // Cut to one length, so that no place needs a check.
+    let rows = rows.map(|r| r[..length].as_chunks::<8>());
+    let mut parts = [start; 8];
+    for g in 0..length / 8 {
+        let groups = rows.map(|(groups, _)| groups[g]);
+        for (k, part) in parts.iter_mut().enumerate() {
+            *part = join(*part, f(groups.map(|group| group[k])));
         }
     }
-    let rest: f32 = (whole..n).map(f).sum();
-    parts.iter().sum::<f32>() + rest
+    let mut rest = start;
+    for i in 0..length % 8 {
+        rest = join(rest, f(rows.map(|(_, rest)| rest[i])));
+    }
+    parts.into_iter().fold(rest, join)
 }
 
-/// Rows of work space handed to the closures of [`sum_by_rows`] and [`for_row_pairs`].
+/// Rows of work space handed to [`RowStep`]s.
 const WORK_ROWS: usize = 5;
 
-/// Sum of `f(row, work)` over `0..rows`; `work` holds at least `width` values of no particular content.
-pub fn sum_by_rows(rows: usize, width: usize, f: impl Fn(usize, &mut [f32]) -> f64 + Sync) -> f64 {
-    let per_chunk = rows_per_chunk(width);
-    let parts: Vec<f64> = (0..rows.div_ceil(per_chunk))
-        .into_par_iter()
-        .map(|c| {
-            let mut work = vec![0.0; width];
-            (c * per_chunk..((c + 1) * per_chunk).min(rows)).map(|a| f(a, &mut work)).sum()
-        })
-        .collect();
-    parts.iter().sum()
+/// What is done to the rows of a matrix, one by one. A closure will do; where speed counts it is a type with
+/// `row` inlined always, which is then compiled for the widest vectors of the CPU.
+pub trait RowStep: Sync {
+    /// Writes row `a` of the matrix; `work` holds five rows of no particular content. Both numbers are added up.
+    fn row(&self, a: usize, out: &mut [f32], work: &mut [f32]) -> (f64, f64);
 }
 
-/// Runs `f(row, data_row, work)` over the rows of a matrix in parallel and adds up both numbers it returns.
-/// `work` holds five rows of no particular content.
-pub fn for_row_pairs(
-    data: &mut [f32],
+impl<F: Fn(usize, &mut [f32], &mut [f32]) -> (f64, f64) + Sync> RowStep for F {
+    fn row(&self, a: usize, out: &mut [f32], work: &mut [f32]) -> (f64, f64) {
+        self(a, out, work)
+    }
+}
+
+/// Some rows of a matrix and what is done to them.
+struct Rows<'a, S> {
+    step: &'a S,
+    first: usize,
+    rows: &'a mut [f32],
     width: usize,
-    f: impl Fn(usize, &mut [f32], &mut [f32]) -> (f64, f64) + Sync,
-) -> (f64, f64) {
+}
+
+impl<S: RowStep> Work for Rows<'_, S> {
+    type Output = (f64, f64);
+
+    #[inline(always)]
+    fn run(self) -> (f64, f64) {
+        let mut work = vec![0.0; WORK_ROWS * self.width];
+        let mut sums = (0.0, 0.0);
+        for (k, row) in self.rows.chunks_exact_mut(self.width.max(1)).enumerate() {
+            let (p, q) = self.step.row(self.first + k, row, &mut work);
+            sums = (sums.0 + p, sums.1 + q);
+        }
+        sums
+    }
+}
+
+/// Takes the step for all rows of a matrix in parallel and adds up both numbers it returns.
+pub fn for_row_pairs(data: &mut [f32], width: usize, step: impl RowStep) -> (f64, f64) {
     let per_chunk = rows_per_chunk(width);
     let parts: Vec<(f64, f64)> = data
         .par_chunks_mut(per_chunk * width.max(1))
         .enumerate()
-        .map(|(c, piece)| {
-            let mut work = vec![0.0; WORK_ROWS * width];
-            let mut sums = (0.0, 0.0);
-            for (k, row) in piece.chunks_exact_mut(width.max(1)).enumerate() {
-                let (p, q) = f(c * per_chunk + k, row, &mut work);
-                sums = (sums.0 + p, sums.1 + q);
-            }
-            sums
-        })
+        .map(|(c, rows)| wide(Rows { step: &step, first: c * per_chunk, rows, width }))
         .collect();
     parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
+}
+
+/// A number for every row: see [`RowStep`].
+pub trait RowValue: Sync {
+    /// The number of row `a`; `work` is as wide as was asked for, and of no particular content.
+    fn value(&self, a: usize, work: &mut [f32]) -> f64;
+}
+
+impl<F: Fn(usize, &mut [f32]) -> f64 + Sync> RowValue for F {
+    fn value(&self, a: usize, work: &mut [f32]) -> f64 {
+        self(a, work)
+    }
+}
+
+/// The rows whose values are added up.
+struct Values<'a, V> {
+    of: &'a V,
+    rows: Range<usize>,
+    width: usize,
+}
+
+impl<V: RowValue> Work for Values<'_, V> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut work = vec![0.0; self.width];
+        let mut sum = 0.0;
+        for a in self.rows {
+            sum += self.of.value(a, &mut work);
+        }
+        sum
+    }
+}
+
+/// Sum of the values of `rows` rows; `width` is that of the work space.
+pub fn sum_by_rows(rows: usize, width: usize, value: impl RowValue) -> f64 {
+    let per_chunk = rows_per_chunk(width);
+    let parts: Vec<f64> = (0..rows.div_ceil(per_chunk))
+        .into_par_iter()
+        .map(|c| wide(Values { of: &value, rows: c * per_chunk..((c + 1) * per_chunk).min(rows), width }))
+        .collect();
+    parts.iter().sum()
 }
 
 /// The `q`-quantile (0 to 1) of a copy of `x`; `None` when it is empty. NaN sorts last.

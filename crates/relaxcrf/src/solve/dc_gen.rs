@@ -13,7 +13,7 @@ use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::{for_row_pairs, sum_by_rows};
+use crate::numeric::{RowStep, RowValue, for_row_pairs, row_sum, sum_by_rows};
 
 /// Most inner steps per iteration.
 const INNER_STEPS: usize = 10;
@@ -47,6 +47,7 @@ impl<'m> DcGen<'m> {
     }
 
     /// Gradient row of the inner problem, and the pixel's share of its value.
+    #[inline(always)]
     fn inner(&self, model: &Model, a: usize, k: &[f32], y: &[f32], out: &mut [f32], work: &mut [f32]) -> f64 {
         let labels = model.labels();
         let (sum, own) = (model.pairwise().row_sums()[a], model.pairwise().diagonal()[a]);
@@ -55,21 +56,65 @@ impl<'m> DcGen<'m> {
         tilt.fill(0.0);
         let anchor = &self.anchor[a * labels..(a + 1) * labels];
         self.quadratic.add_change(anchor, own - sum, tilt, &mut work[..labels]);
-        let mut tilted = 0.0;
-        for ((o, &t), &v) in out.iter_mut().zip(tilt.iter()).zip(y) {
+        for (o, &t) in out.iter_mut().zip(tilt.iter()) {
             *o += t;
-            tilted += f64::from(t) * f64::from(v);
         }
-        value + tilted
+        value + row_sum([tilt, y], |[t, v]| f64::from(t) * f64::from(v))
     }
 
     fn inner_value(&self, model: &Model, y: &[f32], k: &[f32]) -> f64 {
-        let labels = model.labels();
-        sum_by_rows(model.pixels(), 3 * labels, |a, work| {
-            let range = a * labels..(a + 1) * labels;
-            let (row, work) = work.split_at_mut(labels);
-            self.inner(model, a, &k[range.clone()], &y[range], row, work)
-        })
+        sum_by_rows(model.pixels(), 3 * model.labels(), InnerValue { solver: self, model, y, k })
+    }
+}
+
+/// The pixels' shares of the inner problem's value.
+struct InnerValue<'a> {
+    solver: &'a DcGen<'a>,
+    model: &'a Model,
+    y: &'a [f32],
+    k: &'a [f32],
+}
+
+impl RowValue for InnerValue<'_> {
+    #[inline(always)]
+    fn value(&self, a: usize, work: &mut [f32]) -> f64 {
+        let labels = self.model.labels();
+        let range = a * labels..(a + 1) * labels;
+        let (row, work) = work.split_at_mut(labels);
+        self.solver.inner(self.model, a, &self.k[range.clone()], &self.y[range], row, work)
+    }
+}
+
+/// A projected gradient step of the inner problem, from `y + β (y - y⁻)`.
+struct InnerStep<'a> {
+    solver: &'a DcGen<'a>,
+    model: &'a Model,
+    y: &'a [f32],
+    beta: f32,
+    floor: f32,
+}
+
+impl RowStep for InnerStep<'_> {
+    #[inline(always)]
+    fn row(&self, a: usize, out: &mut [f32], work: &mut [f32]) -> (f64, f64) {
+        let (labels, beta, solver) = (out.len(), self.beta, self.solver);
+        let range = a * labels..(a + 1) * labels;
+        let (y, y0) = (&self.y[range.clone()], &solver.previous[range.clone()]);
+        let (k, k0) = (&solver.filtered[range.clone()], &solver.previous_filtered[range]);
+        let (v, rest) = work.split_at_mut(labels);
+        let (kv, rest) = rest.split_at_mut(labels);
+        for i in 0..labels {
+            v[i] = y[i] + beta * (y[i] - y0[i]);
+            kv[i] = k[i] + beta * (k[i] - k0[i]);
+        }
+        solver.inner(self.model, a, kv, v, out, rest);
+        let curvature = self.model.pairwise().row_sums()[a] * solver.quadratic.lipschitz();
+        let step = 1.0 / curvature.max(self.floor);
+        for i in 0..labels {
+            out[i] = v[i] - step * out[i];
+        }
+        project(out);
+        (0.0, 0.0)
     }
 }
 
@@ -77,7 +122,7 @@ impl Solver for DcGen<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let model = context.model();
         let labels = model.labels();
-        let (sums, own) = (model.pairwise().row_sums(), model.pairwise().diagonal());
+        let own = model.pairwise().diagonal();
         if self.filtered.is_empty() {
             let zeros = vec![0.0; beliefs.as_slice().len()];
             self.filtered = zeros.clone();
@@ -89,29 +134,14 @@ impl Solver for DcGen<'_> {
         self.anchor = beliefs.as_slice().to_vec();
         self.previous = self.anchor.clone();
         self.previous_filtered.copy_from_slice(&self.filtered);
-        let (floor, lipschitz) = (smallest_curvature(model), self.quadratic.lipschitz());
 
         let mut value = self.inner_value(model, beliefs.as_slice(), &self.filtered);
         let (mut beta, mut best_gain) = (0.0f32, 0.0f64);
         for inner in 0..INNER_STEPS {
             let mut next = std::mem::take(&mut self.next);
             let y = beliefs.as_slice();
-            for_row_pairs(&mut next, labels, |a, out, work| {
-                let (v, rest) = work.split_at_mut(labels);
-                let (kv, rest) = rest.split_at_mut(labels);
-                for i in 0..labels {
-                    let at = a * labels + i;
-                    v[i] = y[at] + beta * (y[at] - self.previous[at]);
-                    kv[i] = self.filtered[at] + beta * (self.filtered[at] - self.previous_filtered[at]);
-                }
-                self.inner(model, a, kv, v, out, rest);
-                let step = 1.0 / (sums[a] * lipschitz).max(floor);
-                for (o, &v) in out.iter_mut().zip(v.iter()) {
-                    *o = v - step * *o;
-                }
-                project(out);
-                (0.0, 0.0)
-            });
+            let step = InnerStep { solver: self, model, y, beta, floor: smallest_curvature(model) };
+            for_row_pairs(&mut next, labels, step);
             self.previous.copy_from_slice(beliefs.as_slice());
             beliefs.swap(&mut next);
             self.next = next;

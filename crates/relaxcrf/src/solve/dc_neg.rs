@@ -16,7 +16,7 @@ use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::numeric::for_row_pairs;
+use crate::numeric::{RowStep, for_row_pairs};
 
 /// A step shortened this often is as good as none.
 const MOST_RETRIES: usize = 12;
@@ -80,30 +80,43 @@ pub(super) fn projected_step(
     caution: f32,
     next: &mut [f32],
 ) {
-    let labels = model.labels();
-    let floor = smallest_curvature(model);
-    for_row_pairs(next, labels, |a, out, work| {
-        let range = a * labels..(a + 1) * labels;
-        let (y, rest) = work.split_at_mut(labels);
-        let (filtered, rest) = rest.split_at_mut(labels);
-        let gradient = &mut rest[..labels];
-        y.copy_from_slice(&origin.y[range.clone()]);
-        filtered.copy_from_slice(&origin.filtered[range.clone()]);
-        if let Some((y0, filtered0)) = origin.earlier {
+    let step = ProjectedStep { quadratic, origin, c, caution, floor: smallest_curvature(model) };
+    for_row_pairs(next, model.labels(), step);
+}
+
+struct ProjectedStep<'a, C> {
+    quadratic: &'a Quadratic<'a>,
+    origin: Origin<'a>,
+    c: C,
+    caution: f32,
+    floor: f32,
+}
+
+impl<C: Fn(usize) -> f32 + Sync> RowStep for ProjectedStep<'_, C> {
+    #[inline(always)]
+    fn row(&self, a: usize, out: &mut [f32], work: &mut [f32]) -> (f64, f64) {
+        let (labels, share, c) = (out.len(), self.origin.share, (self.c)(a));
+        let row = a * labels..(a + 1) * labels;
+        let (mut y, mut filtered) = (&self.origin.y[row.clone()], &self.origin.filtered[row.clone()]);
+        let (gradient, rest) = work.split_at_mut(labels);
+        if let Some((y0, filtered0)) = self.origin.earlier {
+            let (y0, filtered0) = (&y0[row.clone()], &filtered0[row]);
+            let (v, rest) = rest.split_at_mut(labels);
+            let kv = &mut rest[..labels];
             for i in 0..labels {
-                y[i] += origin.share * (y[i] - y0[range.start + i]);
-                filtered[i] += origin.share * (filtered[i] - filtered0[range.start + i]);
+                v[i] = y[i] + share * (y[i] - y0[i]);
+                kv[i] = filtered[i] + share * (filtered[i] - filtered0[i]);
             }
+            (y, filtered) = (v, kv);
         }
-        let c = c(a);
-        quadratic.gradient(a, filtered, y, c, gradient);
-        let step = 1.0 / (2.0 * c * quadratic.curvature() * caution).max(floor);
-        for ((o, &v), &g) in out.iter_mut().zip(y.iter()).zip(gradient.iter()) {
-            *o = v - step * g;
+        self.quadratic.gradient(a, filtered, y, c, gradient);
+        let step = 1.0 / (2.0 * c * self.quadratic.curvature() * self.caution).max(self.floor);
+        for i in 0..labels {
+            out[i] = y[i] - step * gradient[i];
         }
         project(out);
         (0.0, 0.0)
-    });
+    }
 }
 
 impl Solver for DcNeg<'_> {

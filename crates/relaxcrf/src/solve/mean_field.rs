@@ -110,7 +110,7 @@ fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut
         rows.chunks_exact_mut(stride).zip(next.chunks_exact_mut(labels)).zip(given)
     {
         mu.multiply(&row[..labels], next);
-        pairwise += f64::from(row_sum(labels, |i| old[i] * next[i]));
+        pairwise += f64::from(row_sum([old, &next[..labels]], |[y, k]| y * k));
         for (i, v) in row[..labels].iter_mut().enumerate() {
             let full = -linear[i] - 2.0 * next[i];
             // log of an exact zero: far below the cut of the softmax, but finite.
@@ -127,10 +127,9 @@ fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut
 /// `Σ y (log y + φ)`.
 fn own_part(model: &Model, y: &[f32]) -> f64 {
     let labels = model.labels();
-    sum_by_rows(model.pixels(), labels, |a, _| {
+    sum_by_rows(model.pixels(), labels, |a: usize, _: &mut [f32]| {
         let (y, linear) = (&y[a * labels..][..labels], &model.linear()[a * labels..][..labels]);
-        let share = |i: usize| if y[i] > 0.0 { y[i] * (y[i].ln() + linear[i]) } else { 0.0 };
-        f64::from(row_sum(labels, share))
+        f64::from(row_sum([y, linear], |[y, e]| if y > 0.0 { y * (y.ln() + e) } else { 0.0 }))
     })
 }
 

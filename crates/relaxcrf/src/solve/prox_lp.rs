@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::filter::{MAX_BINS, OrderedMode};
 use crate::labeling::Labeling;
 use crate::model::Model;
-use crate::numeric;
+use crate::numeric::{self, RowStep};
 use crate::rng::Rng;
 use crate::round;
 
@@ -101,17 +101,33 @@ impl ProxLp {
     /// `Proj(c - λ (φ + z))`.
     fn answer(&self, model: &Model, beliefs: &mut Beliefs) {
         let labels = model.labels();
-        let (phi, z, centre, reach) = (model.unary(), &self.z, &self.centre, &self.reach);
-        numeric::for_rows(beliefs.as_mut_slice(), labels, |first, rows| {
-            for (k, row) in rows.chunks_exact_mut(labels).enumerate() {
-                let at = (first + k) * labels;
-                for (i, y) in row.iter_mut().enumerate() {
-                    *y = centre[at + i] - reach[first + k] * (phi[at + i] + z[at + i]);
-                }
-                simplex::project(row);
-            }
-            0.0
-        });
+        let Self { z, centre, reach, .. } = self;
+        numeric::for_row_pairs(
+            beliefs.as_mut_slice(),
+            labels,
+            Answer { phi: model.unary(), z, centre, reach },
+        );
+    }
+}
+
+/// One row of [`ProxLp::answer`].
+struct Answer<'a> {
+    phi: &'a [f32],
+    z: &'a [f32],
+    centre: &'a [f32],
+    reach: &'a [f32],
+}
+
+impl RowStep for Answer<'_> {
+    #[inline(always)]
+    fn row(&self, a: usize, out: &mut [f32], _: &mut [f32]) -> (f64, f64) {
+        let row = a * out.len()..(a + 1) * out.len();
+        let (phi, z, centre) = (&self.phi[row.clone()], &self.z[row.clone()], &self.centre[row]);
+        for i in 0..out.len() {
+            out[i] = centre[i] - self.reach[a] * (phi[i] + z[i]);
+        }
+        simplex::project(out);
+        (0.0, 0.0)
     }
 }
 

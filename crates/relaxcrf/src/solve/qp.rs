@@ -13,7 +13,7 @@ use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::{for_row_pairs, sum_by_rows};
+use crate::numeric::{RowStep, for_row_pairs, row_min, row_sum, sum_by_rows};
 
 /// Rounding of sums of `f32` products must not lift a bound above the optimum: this share of the problem's
 /// scale is taken off.
@@ -67,39 +67,18 @@ impl Solver for Accelerated<'_> {
         }
         let model = context.model();
         let (labels, c) = (model.labels(), model.pairwise().row_sums());
-        let (y, y0, beta) = (beliefs.as_slice(), &self.previous, self.extrapolation);
-        let (k, k0) = (&self.filtered, &self.previous_filtered);
-        let quadratic = &self.quadratic;
-        let floor = smallest_curvature(model);
+        let forward = Forward {
+            quadratic: &self.quadratic,
+            y: [beliefs.as_slice(), &self.previous],
+            filtered: [&self.filtered, &self.previous_filtered],
+            beta: self.extrapolation,
+            c,
+            floor: smallest_curvature(model),
+        };
+        let (bound, uphill) = for_row_pairs(&mut self.next, labels, forward);
 
-        // A projected gradient step from v = y + β (y - y⁻); the bound and the restart test come with it.
-        let (bound, uphill) = for_row_pairs(&mut self.next, labels, |a, out, work| {
-            let range = a * labels..(a + 1) * labels;
-            let (y, y0) = (&y[range.clone()], &y0[range.clone()]);
-            let (v, rest) = work.split_at_mut(labels);
-            let (kv, rest) = rest.split_at_mut(labels);
-            let gradient = &mut rest[..labels];
-            for i in 0..labels {
-                let at = range.start + i;
-                v[i] = y[i] + beta * (y[i] - y0[i]);
-                kv[i] = k[at] + beta * (k[at] - k0[at]);
-            }
-            let value = quadratic.gradient(a, kv, v, c[a], gradient);
-            let step = 1.0 / (c[a] * quadratic.lipschitz()).max(floor);
-            let (mut lowest, mut along) = (f32::INFINITY, 0.0);
-            for i in 0..labels {
-                lowest = lowest.min(gradient[i]);
-                along += f64::from(gradient[i]) * f64::from(v[i]);
-                out[i] = v[i] - step * gradient[i];
-            }
-            project(out);
-            let uphill: f64 =
-                (0..labels).map(|i| f64::from(v[i] - out[i]) * f64::from(out[i] - y[i])).sum::<f64>();
-            (value - along + f64::from(lowest), f64::from(1.0 / step) * uphill)
-        });
-
-        self.previous.copy_from_slice(y);
         beliefs.swap(&mut self.next);
+        std::mem::swap(&mut self.next, &mut self.previous);
         std::mem::swap(&mut self.filtered, &mut self.previous_filtered);
         context.filter(beliefs.as_slice(), &mut self.filtered);
         let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
@@ -115,6 +94,46 @@ impl Solver for Accelerated<'_> {
         self.bound = self.bound.max(bound - BOUND_ALLOWANCE * model.scale());
         let lower_bound = self.certified.then_some(self.bound);
         Step { objective, lower_bound, residual: objective - self.bound }
+    }
+}
+
+/// A projected gradient step from v = y + β (y - y⁻), with the pixel's share of the bound and of the restart test.
+struct Forward<'a> {
+    quadratic: &'a Quadratic<'a>,
+    /// y and y⁻.
+    y: [&'a [f32]; 2],
+    /// K of them.
+    filtered: [&'a [f32]; 2],
+    beta: f32,
+    c: &'a [f32],
+    floor: f32,
+}
+
+impl RowStep for Forward<'_> {
+    #[inline(always)]
+    fn row(&self, a: usize, out: &mut [f32], work: &mut [f32]) -> (f64, f64) {
+        let (labels, beta, c) = (out.len(), self.beta, self.c[a]);
+        let row = a * labels..(a + 1) * labels;
+        let [y, y0] = self.y.map(|y| &y[row.clone()]);
+        let [k, k0] = self.filtered.map(|k| &k[row.clone()]);
+        let (v, rest) = work.split_at_mut(labels);
+        let (kv, rest) = rest.split_at_mut(labels);
+        let gradient = &mut rest[..labels];
+        for i in 0..labels {
+            v[i] = y[i] + beta * (y[i] - y0[i]);
+            kv[i] = k[i] + beta * (k[i] - k0[i]);
+        }
+        let value = self.quadratic.gradient(a, kv, v, c, gradient);
+        let step = 1.0 / (c * self.quadratic.lipschitz()).max(self.floor);
+        for i in 0..labels {
+            out[i] = v[i] - step * gradient[i];
+        }
+        let lowest = f64::from(row_min(gradient));
+        // In double precision, because rounding must not lift the bound.
+        let along = row_sum([gradient, v], |[g, v]| f64::from(g) * f64::from(v));
+        project(out);
+        let uphill = row_sum([v, out, y], |[v, o, y]| (v - o) * (o - y));
+        (value - along + lowest, f64::from(1.0 / step) * f64::from(uphill))
     }
 }
 
@@ -154,21 +173,24 @@ impl Solver for FrankWolfe<'_> {
         let (quadratic, filtered, y) = (&self.quadratic, &self.filtered, beliefs.as_slice());
 
         // The vertex that the gradient points to, the value, and the gap to the linearisation's minimum.
-        let (value, gap) = for_row_pairs(&mut self.vertex, labels, |a, out, work| {
-            let range = a * labels..(a + 1) * labels;
-            let gradient = &mut work[..labels];
-            let value = quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c[a], gradient);
-            let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
-            out.fill(0.0);
-            out[best] = 1.0;
-            let along: f64 = gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
-            (value, along - f64::from(gradient[best]))
-        });
+        let (value, gap) =
+            for_row_pairs(&mut self.vertex, labels, |a: usize, out: &mut [f32], work: &mut [f32]| {
+                let range = a * labels..(a + 1) * labels;
+                let gradient = &mut work[..labels];
+                let value =
+                    quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c[a], gradient);
+                let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
+                out.fill(0.0);
+                out[best] = 1.0;
+                let along: f64 =
+                    gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
+                (value, along - f64::from(gradient[best]))
+            });
         self.bound = self.bound.max(value - gap - BOUND_ALLOWANCE * model.scale());
 
         context.filter(&self.vertex, &mut self.vertex_filtered);
         let (vertex, vertex_filtered) = (&self.vertex, &self.vertex_filtered);
-        let curvature = sum_by_rows(model.pixels(), 3 * labels, |a, work| {
+        let curvature = sum_by_rows(model.pixels(), 3 * labels, |a: usize, work: &mut [f32]| {
             let range = a * labels..(a + 1) * labels;
             let (move_, rest) = work.split_at_mut(labels);
             let (filtered_move, product) = rest.split_at_mut(labels);

@@ -16,7 +16,7 @@
 //! little as possible needs dominating.
 
 use crate::model::{Compatibility, Model};
-use crate::numeric;
+use crate::numeric::{self, RowValue};
 
 /// How μ and C enter.
 #[derive(Debug, Clone)]
@@ -73,9 +73,16 @@ impl<'m> Quadratic<'m> {
     }
 
     /// `out += by (2 C y_a - diag C)`: the change of the gradient when c_a grows by `by`.
+    #[inline(always)]
     pub fn add_change(&self, y: &[f32], by: f32, out: &mut [f32], work: &mut [f32]) {
         let mu = self.model.compatibility();
         match &self.form {
+            Form::Negative if mu.is_potts() => {
+                let sum = numeric::row_sum([y], |[v]| v);
+                for (o, &v) in out.iter_mut().zip(y) {
+                    *o -= 2.0 * by * (sum - v);
+                }
+            }
             Form::Negative => {
                 mu.multiply(y, work);
                 for (i, (o, &w)) in out.iter_mut().zip(work.iter()).enumerate() {
@@ -125,10 +132,16 @@ impl<'m> Quadratic<'m> {
     }
 
     /// Writes the gradient row at pixel `a` and returns the pixel's share of E_c.
+    #[inline(always)]
     pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
         if self.model.compatibility().is_potts() {
             return self.potts_gradient(a, filtered, y, c, out);
         }
+        self.any_gradient(a, filtered, y, c, out)
+    }
+
+    #[inline(never)]
+    fn any_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
         self.product(filtered, y, c, out);
         let mut value = 0.0;
         for (i, (o, &v)) in out.iter_mut().zip(y).enumerate() {
@@ -140,27 +153,39 @@ impl<'m> Quadratic<'m> {
     }
 
     /// [`Quadratic::gradient`] for Potts, where μ w is the sum of w less w: plain loops over the labels.
+    #[inline(always)]
     fn potts_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
         let labels = y.len();
         let linear = &self.model.linear()[a * labels..(a + 1) * labels];
-        let sum = numeric::row_sum(labels, |i| filtered[i] - c * y[i]);
+        let (filtered, out) = (&filtered[..labels], &mut out[..labels]);
+        let sum = numeric::row_sum([filtered, y], |[k, v]| k - c * v);
         for i in 0..labels {
-            out[i] = sum - (filtered[i] - c * y[i]);
+            out[i] = linear[i] + 2.0 * (sum - (filtered[i] - c * y[i]));
         }
-        let value = numeric::row_sum(labels, |i| y[i] * (linear[i] + out[i]));
-        for i in 0..labels {
-            out[i] = linear[i] + 2.0 * out[i];
-        }
-        f64::from(value)
+        f64::from(numeric::row_sum([y, linear, out], |[v, e, g]| 0.5 * v * (e + g)))
     }
 
     /// E_c(y), given K y and c.
     pub fn value(&self, y: &[f32], filtered: &[f32], c: &[f32]) -> f64 {
         let labels = self.model.labels();
-        numeric::sum_by_rows(y.len() / labels, labels, |a, row| {
-            let range = a * labels..(a + 1) * labels;
-            self.gradient(a, &filtered[range.clone()], &y[range], c[a], row)
-        })
+        let value = Value { quadratic: self, y, filtered, c };
+        numeric::sum_by_rows(y.len() / labels, labels, value)
+    }
+}
+
+/// The pixels' shares of E_c(y).
+struct Value<'a> {
+    quadratic: &'a Quadratic<'a>,
+    y: &'a [f32],
+    filtered: &'a [f32],
+    c: &'a [f32],
+}
+
+impl RowValue for Value<'_> {
+    #[inline(always)]
+    fn value(&self, a: usize, row: &mut [f32]) -> f64 {
+        let range = a * row.len()..(a + 1) * row.len();
+        self.quadratic.gradient(a, &self.filtered[range.clone()], &self.y[range], self.c[a], row)
     }
 }
 
@@ -227,6 +252,42 @@ mod tests {
                         let want = energy::of_labeling(&model, &x).unwrap().total();
                         assert!((got - want).abs() < 1e-4, "{got} against {want}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn vector_code_gives_the_bits_of_scalar_code() {
+        use crate::filter::lattice::simd::SCALAR;
+        use crate::solve::{Pipeline, Settings, solve};
+        let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        for labels in [2, 5, 8, 11, 21, 32, 33, 45] {
+            let mut mu = vec![Compatibility::potts(labels)];
+            mu.extend(Compatibility::linear(labels, None));
+            for mu in mu {
+                let model = model(mu);
+                for method in ["qp", "qp:fw", "dc-neg", "dc-gen", "graduated:steps=6", "smooth-lp", "prox-lp"]
+                {
+                    let run = |scalar: bool| {
+                        one_thread.install(|| {
+                            SCALAR.with(|s| s.set(scalar));
+                            let pipeline: Pipeline = method.parse().unwrap();
+                            let settings = Settings { max_iterations: Some(9), ..Settings::default() };
+                            let found = solve(&model, &pipeline, None, &settings, &mut |_| {
+                                std::ops::ControlFlow::Continue(())
+                            });
+                            SCALAR.with(|s| s.set(false));
+                            found.unwrap()
+                        })
+                    };
+                    let (vector, scalar) = (run(false), run(true));
+                    assert_eq!(vector.beliefs, scalar.beliefs, "{method}, {labels} labels");
+                    assert_eq!(
+                        vector.lower_bound.map(|b| b.value.to_bits()),
+                        scalar.lower_bound.map(|b| b.value.to_bits()),
+                        "{method}, {labels} labels"
+                    );
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Row operations on the simplex: softmax and the Euclidean projection.
 
 use crate::filter::lattice::{Points, simd};
-use crate::lanes::exp_or_nothing;
+use crate::lanes::{LANES, exp_or_nothing};
 
 /// Replaces logits by `exp(v_i) / Σ exp(v_j)`. A row of nothing but `-∞` becomes uniform.
 pub fn softmax(row: &mut [f32]) {
@@ -40,40 +40,109 @@ pub fn logistic(messages: &mut [f32]) {
     simd::logistic(messages);
 }
 
-/// Replaces a row by the nearest point of the simplex, exactly.
+/// Replaces a row by the nearest point of the simplex, exactly up to rounding.
 ///
 /// The projection is `max(v_i - τ, 0)` with τ such that the sum is one. Starting from all labels, labels
 /// below the current τ are dropped and τ recomputed until none is left to drop: τ only rises, so at most
 /// as many rounds as labels, and two or three in practice.
+///
+/// A step that overflowed still has an answer: entries of `+∞` share all, `-∞` and NaN get nothing, and a row of
+/// nothing else becomes uniform.
+#[inline(always)]
 pub fn project(row: &mut [f32]) {
+    if !project_finite(row) {
+        mend(row);
+        project_finite(row);
+    }
+}
+
+/// Gives entries of the largest value, which is infinite, the same chance, and the others none.
+#[cold]
+fn mend(row: &mut [f32]) {
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    row.iter_mut().for_each(|v| *v = if *v == max || max < 0.0 { 0.0 } else { f32::NEG_INFINITY });
+}
+
+/// [`project`], unless the largest entry is infinite: then nothing is done.
+#[inline(always)]
+fn project_finite(row: &mut [f32]) -> bool {
+    // Short rows stay in registers throughout.
+    match row.len() {
+        0..=8 => project_padded::<1>(row),
+        9..=16 => project_padded::<2>(row),
+        17..=24 => project_padded::<3>(row),
+        25..=32 => project_padded::<4>(row),
+        _ => {
+            let (groups, rest) = row.as_chunks_mut();
+            let mut last = [f32::NEG_INFINITY; LANES];
+            last[..rest.len()].copy_from_slice(rest);
+            let done = project_groups(groups, &mut last);
+            rest.copy_from_slice(&last[..rest.len()]);
+            done
+        }
+    }
+}
+
+/// [`project`] of at most `N` groups of lanes.
+#[inline(always)]
+fn project_padded<const N: usize>(row: &mut [f32]) -> bool {
+    let mut groups = [[f32::NEG_INFINITY; LANES]; N];
+    groups.as_flattened_mut()[..row.len()].copy_from_slice(row);
+    let (last, first) = groups.split_last_mut().expect("N is at least one");
+    let done = project_groups(first, last);
+    row.copy_from_slice(&groups.as_flattened()[..row.len()]);
+    done
+}
+
+/// [`project`] of a row in groups of lanes, padded with minus infinity.
+#[inline(always)]
+fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool {
+    let higher = |a: f32, b: f32| if b > a { b } else { a };
+    let mut most = *last;
+    for group in groups.iter() {
+        for k in 0..LANES {
+            most[k] = higher(most[k], group[k]);
+        }
+    }
+    let max = most.into_iter().fold(f32::NEG_INFINITY, higher);
+    if max.is_infinite() {
+        return false;
+    }
     // Relative to the largest entry everything below -1 is zero in the result, and τ >= -1: no overflow,
     // and no loss of precision when the entries are large.
     let mut tau = -1.0f32;
-    let mut kept = usize::MAX;
+    let mut kept = f32::INFINITY;
     loop {
-        // In double precision: with many labels near the threshold a rounded sum would misplace it.
-        let (mut sum, mut count) = (0.0f64, 0usize);
-        for &v in row.iter() {
-            let t = v - max;
-            if t > tau {
-                sum += f64::from(t);
-                count += 1;
+        let (mut sums, mut counts) = ([0.0f32; LANES], [0.0f32; LANES]);
+        for group in groups.iter().chain([&*last]) {
+            for k in 0..LANES {
+                let t = group[k] - max;
+                sums[k] += if t > tau { t } else { 0.0 };
+                counts[k] += if t > tau { 1.0 } else { 0.0 };
             }
         }
-        if count == 0 || count >= kept {
+        let count: f32 = counts.iter().sum();
+        if count == 0.0 || count >= kept {
             break;
         }
         kept = count;
-        tau = ((sum - 1.0) / count as f64) as f32;
+        tau = (sums.iter().sum::<f32>() - 1.0) / count;
     }
-    let mut total = 0.0f32;
-    for v in row.iter_mut() {
-        *v = (*v - max - tau).max(0.0);
-        total += *v;
+    let mut totals = [0.0f32; LANES];
+    for group in groups.iter_mut().chain([&mut *last]) {
+        for k in 0..LANES {
+            let t = group[k] - max - tau;
+            group[k] = if t > 0.0 { t } else { 0.0 };
+            totals[k] += group[k];
+        }
     }
-    let scale = 1.0 / total;
-    row.iter_mut().for_each(|v| *v *= scale);
+    let scale = 1.0 / totals.iter().sum::<f32>();
+    for group in groups.iter_mut().chain([last]) {
+        for v in group {
+            *v *= scale;
+        }
+    }
+    true
 }
 
 #[cfg(test)]
@@ -145,7 +214,7 @@ mod tests {
         }
 
         #[test]
-        fn projection_equals_sorting(v in prop::collection::vec(-3.0f32..3.0, 1..40)) {
+        fn projection_equals_sorting(v in prop::collection::vec(-3.0f32..3.0, 1..70)) {
             let want = by_sorting(&v);
             let mut got = v.clone();
             project(&mut got);

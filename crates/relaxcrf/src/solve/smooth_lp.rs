@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::filter::MAX_CELLS;
 use crate::labeling::Labeling;
 use crate::model::Model;
-use crate::numeric;
+use crate::numeric::{self, RowStep};
 
 /// Parts to begin with. With 15 and with 31 all rows of a lattice's tables are full.
 const FIRST_CELLS: usize = 15;
@@ -139,24 +139,16 @@ impl<'m> SmoothLp<'m> {
     /// `Proj(v - (φ + z) / curvature)` into `beliefs`; whether the momentum points uphill there.
     fn walk(&self, beliefs: &mut Beliefs) -> bool {
         let model = self.model;
-        let labels = model.labels();
-        let (phi, row_sums, floor) =
-            (model.unary(), model.pairwise().row_sums(), qp::smallest_curvature(model));
-        let stiffness = self.cells as f32 * model.compatibility().concavity() as f32;
-        let (point, z, previous) = (&self.point, &self.z, &self.previous);
-        let (uphill, _) = numeric::for_row_pairs(beliefs.as_mut_slice(), labels, |a, out, _| {
-            let row = a * labels..(a + 1) * labels;
-            let curvature = (stiffness * row_sums[a]).max(floor);
-            let (point, previous) = (&point[row.clone()], &previous[row.clone()]);
-            let gradient = phi[row.clone()].iter().zip(&z[row]).map(|(&e, &z)| e + z);
-            for ((o, &v), g) in out.iter_mut().zip(point).zip(gradient) {
-                *o = v - g / curvature;
-            }
-            simplex::project(out);
-            let moves = point.iter().zip(out.iter()).zip(previous);
-            let uphill: f64 = moves.map(|((&v, &o), &p)| f64::from(v - o) * f64::from(o - p)).sum();
-            (f64::from(curvature) * uphill, 0.0)
-        });
+        let walk = Walk {
+            phi: model.unary(),
+            row_sums: model.pairwise().row_sums(),
+            floor: qp::smallest_curvature(model),
+            stiffness: self.cells as f32 * model.compatibility().concavity() as f32,
+            point: &self.point,
+            z: &self.z,
+            previous: &self.previous,
+        };
+        let (uphill, _) = numeric::for_row_pairs(beliefs.as_mut_slice(), model.labels(), walk);
         uphill > 0.0
     }
 
@@ -171,6 +163,34 @@ impl<'m> SmoothLp<'m> {
             }
         }
         Some(beliefs.argmax())
+    }
+}
+
+/// One step of [`SmoothLp::walk`].
+struct Walk<'a> {
+    phi: &'a [f32],
+    row_sums: &'a [f32],
+    floor: f32,
+    stiffness: f32,
+    point: &'a [f32],
+    z: &'a [f32],
+    previous: &'a [f32],
+}
+
+impl RowStep for Walk<'_> {
+    #[inline(always)]
+    fn row(&self, a: usize, out: &mut [f32], _: &mut [f32]) -> (f64, f64) {
+        let labels = out.len();
+        let row = a * labels..(a + 1) * labels;
+        let (phi, z) = (&self.phi[row.clone()], &self.z[row.clone()]);
+        let (point, previous) = (&self.point[row.clone()], &self.previous[row]);
+        let curvature = (self.stiffness * self.row_sums[a]).max(self.floor);
+        for i in 0..labels {
+            out[i] = point[i] - (phi[i] + z[i]) / curvature;
+        }
+        simplex::project(out);
+        let uphill = numeric::row_sum([point, out, previous], |[v, o, p]| (v - o) * (o - p));
+        (f64::from(curvature * uphill), 0.0)
     }
 }
 

@@ -77,6 +77,14 @@ macro_rules! dispatch {
     };
 }
 
+/// What [`wide`] runs. No closure: that would be compiled once, for the oldest CPU, unless it happened to be inlined.
+pub(crate) trait Work {
+    /// What it gives.
+    type Output;
+    /// To be inlined always, with all that it calls in its loops.
+    fn run(self) -> Self::Output;
+}
+
 #[cfg(target_arch = "x86_64")]
 use avx2::Register;
 
@@ -164,6 +172,10 @@ mod avx2 {
     }
 }
 
+dispatch! {
+    /// Runs `work`, whose plain loops become vector code as wide as the CPU has it.
+    pub(crate) fn wide[W: Work][W](work: W) -> W::Output = Work::run
+}
 dispatch! {
     /// Locates the points of one band.
     pub(super) fn locate['p, W: Word][W](
