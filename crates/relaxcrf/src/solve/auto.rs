@@ -38,6 +38,8 @@ pub struct Run {
     pub pipeline: Pipeline,
     /// Where they begin and what they work on.
     pub scope: Scope,
+    /// Most iterations, if fewer than the settings allow.
+    pub most_iterations: Option<usize>,
 }
 
 /// Where a run begins and what it works on.
@@ -63,6 +65,8 @@ impl std::fmt::Display for Run {
 
 /// A schedule so short that it takes little longer than `mf`, and still beats it nearly always.
 const SHORT: &str = "graduated:steps=10";
+/// Its steps and some of `dc-neg`: the last hundredths of a percent are for what comes after it.
+const SHORT_ITERATIONS: usize = 25;
 /// What must not win.
 const SAFE: &str = "mf5/mf/qp+dc-neg";
 /// An iteration of `graduated` takes about this many filter calls.
@@ -127,7 +131,7 @@ pub fn plan(model: &Model, settings: &Settings) -> Plan {
         .map(|(text, scope)| {
             // The names are the crate's own; a test runs every branch.
             let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MeanField));
-            Run { pipeline, scope }
+            Run { pipeline, scope, most_iterations: (text == SHORT).then_some(SHORT_ITERATIONS) }
         })
         .collect();
     say(format!("so: {}", runs.iter().map(Run::to_string).collect::<Vec<_>>().join(", then ")));
@@ -178,7 +182,8 @@ pub(super) fn run(
             let smaller = model.restrict(&keep).ok()?;
             Some((smaller, keep))
         });
-        let mut settings = Settings { time_limit: left, ..settings.clone() };
+        let most = [part.most_iterations, settings.max_iterations].into_iter().flatten().min();
+        let mut settings = Settings { time_limit: left, max_iterations: most, ..settings.clone() };
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));
         let mut solution = match focus {
