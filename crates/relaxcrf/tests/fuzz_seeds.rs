@@ -15,7 +15,7 @@ use relaxcrf::rng::Rng;
 /// How long each target is fed with changed seeds, at the most.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Changed seeds for each target, if there is time.
-const CHANGED: usize = 4000;
+const CHANGED: usize = 20_000;
 
 fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target)];

@@ -45,8 +45,15 @@ pub fn logistic(messages: &mut [f32]) {
 /// The projection is `max(v_i - τ, 0)` with τ such that the sum is one. Starting from all labels, labels
 /// below the current τ are dropped and τ recomputed until none is left to drop: τ only rises, so at most
 /// as many rounds as labels, and two or three in practice.
+///
+/// A step that overflowed still has an answer: entries of `+∞` share all, `-∞` and NaN get nothing, and a row of
+/// nothing else becomes uniform.
 pub fn project(row: &mut [f32]) {
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    if max.is_infinite() {
+        row.iter_mut().for_each(|v| *v = if *v == max || max < 0.0 { 0.0 } else { f32::NEG_INFINITY });
+        return project(row);
+    }
     // Relative to the largest entry everything below -1 is zero in the result, and τ >= -1: no overflow,
     // and no loss of precision when the entries are large.
     let mut tau = -1.0f32;
@@ -80,6 +87,25 @@ pub fn project(row: &mut [f32]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_that_overflowed_are_projected_all_the_same() {
+        let (up, down, no) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
+        for (row, wanted) in [
+            ([up, 0.0, 5.0], [1.0, 0.0, 0.0]),
+            ([up, down, up], [0.5, 0.0, 0.5]),
+            ([down, 3.0, down], [0.0, 1.0, 0.0]),
+            ([down, 3.0, no], [0.0, 1.0, 0.0]),
+            ([down; 3], [1.0 / 3.0; 3]),
+            ([no; 3], [1.0 / 3.0; 3]),
+            ([up, no, down], [1.0, 0.0, 0.0]),
+            ([f32::MAX, f32::MIN, 0.0], [1.0, 0.0, 0.0]),
+        ] {
+            let mut got = row;
+            project(&mut got);
+            assert_eq!(got, wanted, "{row:?}");
+        }
+    }
 
     /// By sorting, in f64: the textbook way.
     fn by_sorting(v: &[f32]) -> Vec<f64> {
