@@ -53,7 +53,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         if name == "pairs.csv" {
             if let Ok(pairs) = pairs::find(dir.path()) {
                 assert!(!pairs.is_empty());
-                assert!(pairs.iter().all(|p| !p.name.is_empty() && !p.name.contains('/') && p.disparities > 0));
+                assert!(
+                    pairs.iter().all(|p| !p.name.is_empty() && !p.name.contains('/') && p.disparities > 0)
+                );
             }
         } else if let Ok(items) = manifest::read(&path) {
             assert!(items.iter().all(|i| i.source.is_ok()));

@@ -43,7 +43,10 @@ fn kernel(data: &mut Unstructured, points: usize, tame: bool) -> Kernel {
 fn compatibility(data: &mut Unstructured, labels: usize, tame: bool) -> relaxcrf::Result<Compatibility> {
     match byte(data) % 6 {
         0 => Compatibility::per_label(
-            tamed(numbers(data, labels, &WEIGHTS), tame, 1e3).iter().map(|w| if tame { w.abs() } else { *w }).collect(),
+            tamed(numbers(data, labels, &WEIGHTS), tame, 1e3)
+                .iter()
+                .map(|w| if tame { w.abs() } else { *w })
+                .collect(),
         ),
         1 => Compatibility::linear(labels, None),
         2 => Compatibility::linear(labels, Some(number(data, &WEIGHTS))),
@@ -140,21 +143,28 @@ pub fn solve(data: &[u8]) {
     assert_eq!(again, solution.energy, "{name}: the energy is not that of the labels");
     for row in solution.beliefs.as_slice().chunks_exact(model.labels()) {
         let sum: f32 = row.iter().sum();
-        assert!((sum - 1.0).abs() < 1e-3 && row.iter().all(|&y| y >= 0.0), "{name}: beliefs {row:?}; {}", about(&model));
+        assert!(
+            (sum - 1.0).abs() < 1e-3 && row.iter().all(|&y| y >= 0.0),
+            "{name}: beliefs {row:?}; {}",
+            about(&model)
+        );
     }
 
     // Rounding: numbers of 32 bits as large as the largest energies.
     let forbidden = model.forbidden();
-    let largest = |row: &[f32]| {
-        f64::from(row.iter().filter(|e| **e < forbidden).fold(0.0f32, |m, e| m.max(e.abs())))
-    };
+    let largest =
+        |row: &[f32]| f64::from(row.iter().filter(|e| **e < forbidden).fold(0.0f32, |m, e| m.max(e.abs())));
     let unary: f64 = model.unary().chunks_exact(model.labels()).map(largest).sum();
     let slack = 1e-5 * (unary + model.scale()) + 1e-12;
     let best = optimum(&model);
     assert!(found >= best - slack, "{name}: {found} is below the optimum {best}; {}", about(&model));
     if let Some(bound) = &solution.lower_bound {
         let bound = bound.value;
-        assert!(bound <= best + slack, "{name}: the bound {bound} is above the optimum {best}; {}", about(&model));
+        assert!(
+            bound <= best + slack,
+            "{name}: the bound {bound} is above the optimum {best}; {}",
+            about(&model)
+        );
     }
     if name == "exact" && solution.status == Status::Converged {
         assert!(found <= best + slack, "exact: {found} instead of {best}; {}", about(&model));

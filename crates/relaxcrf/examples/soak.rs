@@ -66,7 +66,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         history.push(bytes);
         if k % 200 == 0 {
-            println!("{k:6} problems {:7.1} s {:8.1} MiB", started.elapsed().as_secs_f64(), bytes as f64 / 1048576.0);
+            println!(
+                "{k:6} problems {:7.1} s {:8.1} MiB",
+                started.elapsed().as_secs_f64(),
+                bytes as f64 / 1048576.0
+            );
         }
         if started.elapsed().as_secs() >= seconds {
             break;

@@ -54,9 +54,15 @@ fn every_message_in_the_sources_is_on_the_page() {
     sources(&Path::new(HERE).join("src"), &mut files);
     let (mut seen, mut missing) = (0, Vec::new());
     for (name, code) in &files {
-        for marker in
-            ["Error::value(", "Error::shape(", "Error::parse(", "Error::file(", "what: ", "let why =", "refuse("]
-        {
+        for marker in [
+            "Error::value(",
+            "Error::shape(",
+            "Error::parse(",
+            "Error::file(",
+            "what: ",
+            "let why =",
+            "refuse(",
+        ] {
             for text in literals(code, marker) {
                 let words = fixed_words(text);
                 // Up to the first clause: the page leaves out what the message itself explains.
@@ -91,7 +97,11 @@ fn every_kind_has_its_section() {
     let mut go_on = |_: &solve::Progress| std::ops::ControlFlow::Continue(());
     let cases: [(Error, &str, &str); 7] = [
         (build(vec![0.0; 3]).unwrap_err(), "but", "## Sizes"),
-        (build(vec![f32::NAN; 4]).unwrap_err(), "holds NaN at pixel 0, label 0; wanted", "## Values in arrays"),
+        (
+            build(vec![f32::NAN; 4]).unwrap_err(),
+            "holds NaN at pixel 0, label 0; wanted",
+            "## Values in arrays",
+        ),
         (ModelBuilder::points(0, 2).build().unwrap_err(), "but must be", "## Numbers and names"),
         (
             solve::solve(&attracting, &method, None, &solve::Settings::default(), &mut go_on).unwrap_err(),
