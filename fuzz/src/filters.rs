@@ -39,7 +39,7 @@ fn build(data: &mut Unstructured) -> Option<Box<dyn Filter>> {
     let mut features = numbers(data, points * dims, &FEATURES);
     if byte(data) & 1 == 1 {
         // Otherwise hardly any set of points would be free of NaN.
-        features.iter_mut().filter(|f| !(f.abs() < 1e5)).for_each(|f| *f = 2.5);
+        features.iter_mut().for_each(|f| *f = if f.abs() < 1e5 { *f } else { 2.5 });
     }
     match kind {
         0 => Lattice::new(&features, dims, Blur::Symmetric).ok().map(|f| Box::new(f) as _),

@@ -24,7 +24,7 @@ fn tamed(numbers: Vec<f32>, tame: bool, most: f32) -> Vec<f32> {
 fn kernel(data: &mut Unstructured, points: usize, tame: bool) -> Kernel {
     let positive = |v: f32| if tame { v.abs().clamp(1e-3, 1e3) } else { v };
     let weight = positive(number(data, &WEIGHTS));
-    let mut sigma = |data: &mut Unstructured| vec![positive(number(data, &SIGMAS))];
+    let sigma = |data: &mut Unstructured| vec![positive(number(data, &SIGMAS))];
     let features = match byte(data) % 3 {
         0 => Features::Position { sigma: sigma(data) },
         1 => Features::Bilateral {
@@ -67,7 +67,7 @@ fn compatibility(data: &mut Unstructured, labels: usize, tame: bool) -> relaxcrf
 /// A model from bytes, or none where the builder refuses.
 fn model(data: &mut Unstructured) -> relaxcrf::Result<Model> {
     let (points, labels) = (1 + up_to(data, 5), 1 + up_to(data, 2));
-    let tame = byte(data) % 4 != 0;
+    let tame = !byte(data).is_multiple_of(4);
     let mut builder = match byte(data) % 2 {
         0 => ModelBuilder::points(points, labels),
         _ => ModelBuilder::image(points, 1, labels),
@@ -93,7 +93,11 @@ fn model(data: &mut Unstructured) -> relaxcrf::Result<Model> {
     }
     builder = builder.compatibility(compatibility(data, labels, tame)?);
     let unary = tamed(numbers(data, points * labels, &ENERGIES), tame, 1e4);
-    if byte(data) % 8 == 0 { builder.probabilities(&unary)?.build() } else { builder.unary(unary).build() }
+    if byte(data).is_multiple_of(8) {
+        builder.probabilities(&unary)?.build()
+    } else {
+        builder.unary(unary).build()
+    }
 }
 
 /// The lowest energy there is, by trying everything.
