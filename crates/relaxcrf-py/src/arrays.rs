@@ -5,19 +5,29 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use relaxcrf::numeric::rows_per_chunk;
+use relaxcrf::{Error, Result};
 
 /// What Python hands over: one row per point, in any layout.
 pub type Rows<'py> = PyReadonlyArray2<'py, f32>;
 
 /// The rows one after the other: the one copy that an owner of data needs, whatever the layout.
-pub fn to_rows(view: ArrayView2<f32>) -> Vec<f32> {
-    if let Some(slice) = view.as_slice() {
-        return slice.to_vec();
-    }
+///
+/// An array that stands for more than there is (`numpy.broadcast_to`, a memory map) is an error, not an abort.
+pub fn to_rows(view: ArrayView2<f32>) -> Result<Vec<f32>> {
     let (points, width) = view.dim();
-    let mut rows = vec![0.0; points * width];
-    fill_rows(view, &mut rows);
-    rows
+    let mut rows = Vec::new();
+    if rows.try_reserve_exact(points * width).is_err() {
+        let got = format!("{points} x {width} values");
+        return Err(Error::value("array to be copied", got, "no larger than memory has room for"));
+    }
+    match view.as_slice() {
+        Some(slice) => rows.extend_from_slice(slice),
+        None => {
+            rows.resize(points * width, 0.0);
+            fill_rows(view, &mut rows);
+        }
+    }
+    Ok(rows)
 }
 
 /// Copies rows in any layout into `out`. Planes are read in order, a few rows at a time: these stay in the nearest

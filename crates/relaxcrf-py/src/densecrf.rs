@@ -52,7 +52,7 @@ impl DenseCrf {
     fn set_unary(&self, py: Python, energies: Rows, threads: Option<usize>) -> PyResult<()> {
         let view = energies.as_array();
         self.check_shape(view.dim())?;
-        let rows = pool::run(py, threads, || Ok(to_rows(view)))?;
+        let rows = pool::run(py, threads, || to_rows(view))?;
         self.now().set_unary(rows).map_err(exception)
     }
 
@@ -81,7 +81,7 @@ impl DenseCrf {
                 format!("the model's {points}"),
             )));
         }
-        let term = pool::run(py, threads, || Term::new(&to_rows(view), dims, compatibility, normalization))?;
+        let term = pool::run(py, threads, || Term::new(&to_rows(view)?, dims, compatibility, normalization))?;
         self.now().terms.push(Arc::new(term));
         Ok(())
     }
@@ -156,7 +156,7 @@ impl DenseCrf {
             match view.as_slice_mut() {
                 Some(q) => problem.step(q, &mut space),
                 None => {
-                    let mut q = to_rows(view.view());
+                    let mut q = to_rows(view.view())?;
                     problem.step(&mut q, &mut space);
                     view.iter_mut().zip(q).for_each(|(v, q)| *v = q);
                 }
@@ -177,7 +177,7 @@ impl DenseCrf {
         let value = pool::run(py, threads, || {
             Ok(match view.as_slice() {
                 Some(q) => problem.divergence(q, &mut space),
-                None => problem.divergence(&to_rows(view), &mut space),
+                None => problem.divergence(&to_rows(view)?, &mut space),
             })
         })?;
         self.keep_space(space);

@@ -69,7 +69,7 @@ pub fn unary_from_probabilities<'py>(
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let view = probabilities.as_array();
     let labels = view.ncols();
-    let rows = pool::run(py, threads, || unary::from_probabilities(&to_rows(view), labels, clip))?;
+    let rows = pool::run(py, threads, || unary::from_probabilities(&to_rows(view)?, labels, clip))?;
     to_array_of_rows(py, rows, labels)
 }
 
@@ -83,7 +83,7 @@ pub fn unary_from_scores<'py>(
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let view = scores.as_array();
     let labels = view.ncols();
-    let rows = pool::run(py, threads, || unary::from_scores(&to_rows(view), labels))?;
+    let rows = pool::run(py, threads, || unary::from_scores(&to_rows(view)?, labels))?;
     to_array_of_rows(py, rows, labels)
 }
 
@@ -133,7 +133,7 @@ pub fn filter<'py>(
                 format!("one for each of the {} points with features", features.nrows()),
             ));
         }
-        let features = to_rows(features);
+        let features = to_rows(features)?;
         let filter: Box<dyn Filter> = match kind {
             "exact" => Box::new(Exact::new(features, dims)?),
             "lattice" => Box::new(Lattice::new(&features, dims, Blur::Symmetric)?),
@@ -143,7 +143,7 @@ pub fn filter<'py>(
         let direction = if transposed { Direction::Transposed } else { Direction::Forward };
         let mut out = vec![0.0; points * channels];
         let mut scratch = Scratch::new();
-        filter.apply(direction, &to_rows(values), channels, Scaling::NONE, &mut out, &mut scratch);
+        filter.apply(direction, &to_rows(values)?, channels, Scaling::NONE, &mut out, &mut scratch);
         Ok(out)
     })?;
     to_array_of_rows(py, rows, channels)
@@ -180,7 +180,7 @@ pub fn stereo_unary<'py>(
             options.truncation = truncation;
         }
         let image =
-            |view: numpy::ndarray::ArrayView2<f32>| Image::new(width, height, view.ncols(), to_rows(view));
+            |view: numpy::ndarray::ArrayView2<f32>| Image::new(width, height, view.ncols(), to_rows(view)?);
         cost(&image(left)?, &image(right)?, disparities, &options)
     })?;
     to_array_of_rows(py, rows, disparities)

@@ -54,7 +54,7 @@ impl Model {
                 .filter(filter)
                 .normalization(normalization)
                 .compatibility(compatibility_of(compatibility, labels)?)
-                .unary(to_rows(view));
+                .unary(to_rows(view)?);
             if let Some((origin, whole)) = place {
                 builder = builder.window(&origin, &whole);
             }
@@ -62,9 +62,9 @@ impl Model {
                 let sigma = sigma.clone();
                 let features = match (kind, values) {
                     ("bilateral", Some(v)) => {
-                        Features::Bilateral { sigma, image: to_rows(v), sigma_color: colors.clone() }
+                        Features::Bilateral { sigma, image: to_rows(v)?, sigma_color: colors.clone() }
                     }
-                    (_, Some(v)) => Features::Given { dims: v.ncols(), rows: to_rows(v) },
+                    (_, Some(v)) => Features::Given { dims: v.ncols(), rows: to_rows(v)? },
                     (_, None) => Features::Position { sigma },
                 };
                 builder = builder.kernel(Kernel { features, weight });
@@ -147,7 +147,7 @@ impl Model {
     #[pyo3(signature = (unary, threads=None))]
     fn with_unary(&self, py: Python, unary: Rows, threads: Option<usize>) -> PyResult<Self> {
         let view = unary.as_array();
-        let inner = pool::run(py, threads, || self.inner.with_unary(to_rows(view)))?;
+        let inner = pool::run(py, threads, || self.inner.with_unary(to_rows(view)?))?;
         Ok(Self { inner })
     }
 

@@ -54,7 +54,7 @@ pub fn solve<'py>(
     let (chain, limits, stopped) = (&pipeline, &settings, &stop);
     // The channel's end moves in with the rest, so that it closes when the work ends, however it ends.
     let work = move || {
-        let init = init.map(|rows| Beliefs::new(to_rows(rows), inner.labels())).transpose()?;
+        let init = init.map(|rows| Beliefs::new(to_rows(rows)?, inner.labels())).transpose()?;
         relaxcrf::solve::solve(inner, chain, init, limits, &mut |progress| {
             if asked {
                 wait_for_answer(&tell, &answered, progress);

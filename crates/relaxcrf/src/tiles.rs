@@ -98,13 +98,12 @@ pub fn samples(sizes: &[usize]) -> Vec<Vec<Range<usize>>> {
 
 /// The largest side of square (or cubic) tiles that are solved within `memory` bytes, halo included.
 pub fn side(memory: u64, bytes_per_pixel: u64, halo: usize, axes: usize) -> Result<usize> {
-    let fits = |side: usize| {
-        let outer = (side + 2 * halo) as f64;
-        outer.powi(axes as i32) * bytes_per_pixel as f64 <= memory as f64
-    };
+    // In floating point, since the halo of a kernel as wide as the world has no bounds.
+    let needed = |side: usize| (side as f64 + 2.0 * halo as f64).powi(axes as i32) * bytes_per_pixel as f64;
+    let fits = |side: usize| needed(side) <= memory as f64;
     let mut side = STEP;
     if !fits(side) {
-        let least = ((STEP + 2 * halo) as f64).powi(axes as i32) * bytes_per_pixel as f64 / (1 << 20) as f64;
+        let least = needed(STEP) / (1 << 20) as f64;
         return Err(Error::value(
             "memory for a tile",
             format!("{} MiB", memory >> 20),

@@ -198,12 +198,13 @@ pub fn energies_from_scores(scores: &mut Array) -> Result<()> {
     Ok(())
 }
 
-/// `log(sum(exp(s))) - s` for one row, shifted by its maximum so that nothing overflows.
+/// `log(sum(exp(s))) - s` for one row. All of it relative to the maximum: nothing overflows, and a large score
+/// does not swallow the logarithm.
 pub(super) fn negative_log_softmax(row: &mut [f32]) {
     let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = row.iter().map(|&s| (f64::from(s) - f64::from(top)).exp()).sum();
-    let log_sum = sum.ln() + f64::from(top);
-    row.iter_mut().for_each(|s| *s = (log_sum - f64::from(*s)) as f32);
+    let below = |s: f32| f64::from(s) - f64::from(top);
+    let log_sum = row.iter().map(|&s| below(s).exp()).sum::<f64>().ln();
+    row.iter_mut().for_each(|s| *s = (log_sum - below(*s)) as f32);
 }
 
 #[cfg(test)]

@@ -88,7 +88,8 @@ impl CompressedScores {
             rows: ids,
         };
         // So that the methods below cannot fail: a small file can describe a huge array.
-        check_shape(path, &[scores.labels, scores.height, scores.width])?;
+        let values = check_shape(path, &[scores.labels, scores.height, scores.width])?;
+        drop(reserve::<f32>(path, values)?);
         Ok(scores)
     }
 

@@ -48,6 +48,13 @@ pub(super) fn reserve<T>(path: &Path, n: usize) -> Result<Vec<T>> {
     }
 }
 
+/// As many zeros, or an error instead of an abort when memory is short.
+pub(super) fn zeros(path: &Path, n: usize) -> Result<Vec<f32>> {
+    let mut v = reserve(path, n)?;
+    v.resize(n, 0.0);
+    Ok(v)
+}
+
 /// A shape as people write it: `21 x 320 x 213`.
 pub(super) fn by(shape: &[usize]) -> String {
     if shape.is_empty() {

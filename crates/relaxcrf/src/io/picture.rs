@@ -38,6 +38,10 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
             let image = pfm::read_pfm(path)?;
             return Ok((image.width, image.height, image.channels));
         }
+        Kind::Other if tiff::is_raster(path)? => {
+            let raster = Raster::image(path)?;
+            return Ok((raster.width(), raster.height(), raster.channels()));
+        }
         Kind::Png | Kind::Pnm | Kind::Other => {
             let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
             let reader = ImageReader::new(source.reader);

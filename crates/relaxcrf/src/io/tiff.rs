@@ -13,6 +13,7 @@ use tiff::tags::{ByteOrder, PlanarConfiguration, Tag, Type, ValueBuffer};
 use tiff::{ColorType, TiffError};
 
 pub(super) use self::write::write_tiles;
+use super::limits::zeros;
 use crate::error::{Error, Result};
 
 /// Most bytes of one decoded tile or strip.
@@ -182,6 +183,10 @@ impl TiffWindows {
             }
         };
         let (w, h) = decoder.chunk_dimensions();
+        if w == 0 || h == 0 || bands == 0 || (bands > stored && !planar) {
+            let why = format!("claims tiles or strips of {w} x {h} with {stored} values for {bands} bands");
+            return Err(Error::file(path, format!("{why}; the file is damaged")));
+        }
         Ok(Self {
             path: path.to_path_buf(),
             decoder,
@@ -202,7 +207,7 @@ impl TiffWindows {
         );
         let (across, down) = (self.width.div_ceil(self.chunk.0), self.height.div_ceil(self.chunk.1));
         let planes = if self.planar { self.bands } else { 1 };
-        let mut out = vec![0.0; rows.len() * columns.len() * self.bands];
+        let mut out = zeros(&self.path, rows.len() * columns.len() * self.bands)?;
         for plane in 0..planes {
             for cy in rows.start / self.chunk.1..=(rows.end - 1) / self.chunk.1 {
                 for cx in columns.start / self.chunk.0..=(columns.end - 1) / self.chunk.0 {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::labels::LabelMap;
-use super::limits::{by, check_pixels};
+use super::limits::{by, check_pixels, check_shape, zeros};
 use super::npy::{self, NpyWindows};
 use super::palette::Palette;
 use super::png_rows::write_png_by_window;
@@ -163,11 +163,19 @@ impl Raster {
         Ok(Self { path: path.to_path_buf(), origin: Origin::Several(files), width, height, bands, scale })
     }
 
+    /// Fails if the file is too short for what its header claims.
+    fn check_size(&self) -> Result<()> {
+        let fail = |e| Error::file(&self.path, format!("cannot be read: {e}"));
+        let length = std::fs::metadata(&self.path).map_err(fail)?.len();
+        // Bands are stored apart or side by side: each needs as much again.
+        check_pixels(&self.path, self.width as u64, self.height as u64, length / self.bands.max(1) as u64)?;
+        check_shape(&self.path, &[self.height, self.width, self.bands]).map(drop)
+    }
+
     /// All of it at once, as a picture.
     pub(super) fn into_image(mut self) -> Result<Image> {
         let (width, height) = (self.width, self.height);
-        // No length to compare with: what is missing from the file is noticed when it is read.
-        check_pixels(&self.path, width as u64, height as u64, u64::MAX)?;
+        self.check_size()?;
         let data = self.read(&[0..height, 0..width])?;
         Image::new(width, height, self.bands, data)
     }
@@ -175,7 +183,7 @@ impl Raster {
     /// All of it at once, as labels.
     pub(super) fn into_labels(mut self) -> Result<LabelMap> {
         let (width, height) = (self.width, self.height);
-        check_pixels(&self.path, width as u64, height as u64, u64::MAX)?;
+        self.check_size()?;
         let labels = self.read_labels(&[0..height, 0..width])?;
         Ok(LabelMap { width, height, labels })
     }
@@ -203,7 +211,7 @@ impl Raster {
         let mut values = match &mut self.origin {
             Origin::Tiff(file) => file.read(rows, columns)?,
             Origin::Several(files) => {
-                let mut out = vec![0.0; rows.len() * columns.len() * bands];
+                let mut out = zeros(&self.path, rows.len() * columns.len() * bands)?;
                 for (band, file) in files.iter_mut().enumerate() {
                     let plane = file.read(rows.clone(), columns.clone())?;
                     out.iter_mut().skip(band).step_by(bands).zip(plane).for_each(|(o, v)| *o = v);

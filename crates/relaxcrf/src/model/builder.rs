@@ -144,8 +144,25 @@ impl ModelBuilder {
         }
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
         let pairwise = Pairwise::new(self.grid, self.kernels, self.filter, self.normalization, calibrated)?;
+        check_strength(&pairwise, &compatibility)?;
         Ok(Model::assemble(sizes, unary, Arc::new(pairwise), compatibility))
     }
+}
+
+/// Fails if what the neighbours of a pixel cost in all would overflow when solvers add it up over labels.
+fn check_strength(pairwise: &Pairwise, compatibility: &Compatibility) -> Result<()> {
+    const LARGEST: f32 = 1e30;
+    let sum = pairwise.row_sums().iter().copied().fold(0.0, f32::max);
+    let cost = compatibility.largest_cost();
+    let finite = pairwise.row_sums().iter().all(|s| s.is_finite());
+    if finite && sum.max(1.0) * cost.max(1.0) <= LARGEST {
+        return Ok(());
+    }
+    Err(Error::value(
+        "strength of the pairwise term",
+        format!("{sum:e} for the kernels of a pixel times {cost:e} for the label costs"),
+        format!("at most {LARGEST:e} (make weights and costs smaller)"),
+    ))
 }
 
 fn check_label_count(labels: usize) -> Result<()> {

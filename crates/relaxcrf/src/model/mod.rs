@@ -59,6 +59,8 @@ impl Model {
         let (range, sum) = (max(&ranges), max(sums));
         let largest = unary.iter().filter(|e| e.is_finite()).fold(0.0f32, |m, e| m.max(e.abs()));
         let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest as f32) + 1.0;
+        // Next to energies of 1e30 the sum may be lost in rounding: no allowed label may look like a forbidden one.
+        let forbidden = forbidden.max(largest.next_up());
         unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);
 
         let unary = Arc::new(unary);

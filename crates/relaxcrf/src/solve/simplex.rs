@@ -98,8 +98,8 @@ fn project_padded<const N: usize>(row: &mut [f32]) -> bool {
 #[inline(always)]
 fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool {
     let higher = |a: f32, b: f32| if b > a { b } else { a };
-    let mut most = *last;
-    for group in groups.iter() {
+    let mut most = [f32::NEG_INFINITY; LANES];
+    for group in groups.iter().chain([&*last]) {
         for k in 0..LANES {
             most[k] = higher(most[k], group[k]);
         }
@@ -149,6 +149,25 @@ fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn rows_that_overflowed_are_projected_all_the_same() {
+        let (up, down, no) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
+        for (row, wanted) in [
+            ([up, 0.0, 5.0], [1.0, 0.0, 0.0]),
+            ([up, down, up], [0.5, 0.0, 0.5]),
+            ([down, 3.0, down], [0.0, 1.0, 0.0]),
+            ([down, 3.0, no], [0.0, 1.0, 0.0]),
+            ([down; 3], [1.0 / 3.0; 3]),
+            ([no; 3], [1.0 / 3.0; 3]),
+            ([up, no, down], [1.0, 0.0, 0.0]),
+            ([f32::MAX, f32::MIN, 0.0], [1.0, 0.0, 0.0]),
+        ] {
+            let mut got = row;
+            project(&mut got);
+            assert_eq!(got, wanted, "{row:?}");
+        }
+    }
 
     /// By sorting, in f64: the textbook way.
     fn by_sorting(v: &[f32]) -> Vec<f64> {

@@ -1,0 +1,133 @@
+//! What fuzzing and hostile input found, each case by hand: see docs/robustness.md.
+
+mod common;
+
+use common::{exhaustive, run, try_run};
+use relaxcrf::model::{Compatibility, FilterKind, Normalization};
+use relaxcrf::solve::{METHODS, Settings};
+use relaxcrf::{Error, ModelBuilder, energy, tiles};
+
+/// Steps of length 1 / scale overflowed when all energies of a pixel were alike.
+#[test]
+fn energies_that_leave_no_scale() {
+    for labels in [1, 3] {
+        let model = ModelBuilder::points(3, labels).unary(vec![5.0; 3 * labels]).build().unwrap();
+        assert_eq!(model.scale(), 0.0);
+        for method in METHODS.iter().filter(|m| m.name != "exact") {
+            let solution = run(&model, method.name, &Settings::default());
+            assert_eq!(solution.energy.total(), 15.0, "{}", method.name);
+            for row in solution.beliefs.as_slice().chunks_exact(labels) {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-5, "{}: {row:?}", method.name);
+            }
+        }
+    }
+}
+
+/// The stand-in for a forbidden label was lost in rounding, and an allowed energy of 1e30 looked like one.
+#[test]
+fn large_energies_are_not_forbidden() {
+    let unary = vec![-0.2, 1e30, -1e30, 24.0];
+    let one = ModelBuilder::points(4, 1).unary(unary.clone()).build().unwrap();
+    assert!(run(&one, "mf", &Settings::default()).energy.total().is_finite());
+    let two = ModelBuilder::points(2, 2).unary(vec![1e30, f32::INFINITY, 0.0, 1.0]).build().unwrap();
+    assert!(two.forbidden() > 1e30);
+    for method in METHODS {
+        let solution = run(&two, method.name, &Settings::default());
+        assert_eq!(solution.labeling.as_slice()[0], 0, "{}", method.name);
+        assert_eq!(solution.energy.total(), f64::from(1e30f32), "{}", method.name);
+    }
+}
+
+/// Weights whose sums over neighbours and labels overflow gave NaN; now they are refused.
+#[test]
+fn kernels_too_strong_for_single_precision() {
+    let build = |weight: f32, cost: f32| {
+        ModelBuilder::points(3, 2)
+            .unary(vec![0.0, 1.0, 1.0, 0.0, 0.5, 0.5])
+            .features(vec![0.0, 0.1, 0.2], 1, weight)
+            .compatibility(Compatibility::per_label(vec![cost, cost]).unwrap())
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::None)
+            .build()
+    };
+    for (weight, cost) in [(3e38, 1.0), (1e30, 1.0), (1.0, 3e38), (1e20, 1e20)] {
+        let error = build(weight, cost).unwrap_err();
+        assert!(matches!(error, Error::Value { .. }), "{error}");
+        assert!(error.to_string().contains("strength of the pairwise term"), "{error}");
+    }
+    // Up to there every method finds the optimum: all pixels alike.
+    let model = build(1e28, 1.0).unwrap();
+    let (_, optimum) = exhaustive(&model);
+    for method in METHODS.iter().filter(|m| !["unary", "expand"].contains(&m.name)) {
+        let solution = try_run(&model, method.name).unwrap();
+        assert!((solution.energy.total() - optimum).abs() < 1e-5, "{}", method.name);
+        let again = energy::of_labeling(&model, &solution.labeling).unwrap();
+        assert_eq!(again, solution.energy, "{}", method.name);
+    }
+}
+
+/// The halo of a kernel as wide as the world overflowed.
+#[test]
+fn halos_without_bounds() {
+    let error = tiles::side(1 << 30, 100, tiles::halo([1e30]), 2).unwrap_err().to_string();
+    assert!(error.contains("memory for a tile"), "{error}");
+}
+
+#[cfg(feature = "io")]
+mod files {
+    use std::fs;
+
+    use relaxcrf::io;
+
+    /// The logarithm of the sum was swallowed by scores of 1e20: both labels came out as certain.
+    #[test]
+    fn large_scores_keep_their_logarithm() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.c_unary");
+        let mut bytes: Vec<u8> = [1u32, 1, 2, 1].iter().flat_map(|v| v.to_be_bytes()).collect();
+        bytes.extend(1e20f32.to_be_bytes());
+        bytes.extend([7i32, 7, 0].iter().flat_map(|v| v.to_be_bytes()));
+        fs::write(&path, &bytes).unwrap();
+        let energies = io::CompressedScores::read(&path).unwrap().energies().label_rows();
+        assert!(energies.iter().all(|&e| (e - 2f32.ln()).abs() < 1e-6), "{energies:?}");
+    }
+
+    /// A raster of many bands could be read, but not measured beforehand: `--max-memory` failed on it.
+    #[test]
+    fn every_picture_that_can_be_read_has_a_size() {
+        let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/tiff/");
+        for name in ["bands.tif", "big.tif", "planes.tif", "rgb.tif"] {
+            let path = std::path::Path::new(seeds).join(name);
+            let image = io::read_image(&path).unwrap();
+            let size = io::image_size(&path).unwrap();
+            assert_eq!(size, (image.width, image.height, image.channels), "{name}");
+        }
+    }
+
+    /// A header of a hundred bytes asked for 70 TB at once.
+    #[test]
+    fn rasters_are_believed_only_as_far_as_their_length() {
+        let entry = |tag: u16, value: u32| {
+            [&tag.to_le_bytes()[..], &4u16.to_le_bytes(), &1u32.to_le_bytes(), &value.to_le_bytes()].concat()
+        };
+        let (side, bands) = (16_384, 65_535);
+        let tags = [
+            entry(256, side),
+            entry(257, side),
+            entry(258, 8),
+            entry(259, 1),
+            entry(262, 1),
+            entry(273, 8),
+            entry(277, bands),
+            entry(278, side),
+            entry(279, 100),
+        ];
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bands.tif");
+        let start = [b"II\x2a\0\x08\0\0\0", &(tags.len() as u16).to_le_bytes()[..]].concat();
+        fs::write(&path, [start, tags.concat(), vec![0; 4]].concat()).unwrap();
+        for error in [io::read_image(&path).unwrap_err(), io::read_labels(&path).unwrap_err()] {
+            assert!(error.to_string().contains("bands.tif"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The lists that the program reads: batch manifests and `pairs.csv`. The program has no library, so its parsers
+//! are taken by their paths, with stand-ins for the few names they use.
+#![no_main]
+#![allow(dead_code)]
+
+mod args {
+    use std::path::PathBuf;
+
+    #[derive(Debug, Clone)]
+    pub struct TruthArgs {
+        pub truth: Option<PathBuf>,
+        pub scale: Option<f64>,
+        pub truth_right: Option<PathBuf>,
+        pub visible: Option<PathBuf>,
+    }
+}
+
+mod specs {
+    pub fn extension(path: &std::path::Path) -> String {
+        path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
+    }
+}
+
+mod items {
+    use std::path::PathBuf;
+
+    #[derive(Debug, Clone)]
+    pub struct Item {
+        pub name: String,
+        pub image: PathBuf,
+        pub source: Result<Unaries, String>,
+        pub truth: Option<PathBuf>,
+    }
+
+    #[derive(Debug, Clone)]
+    pub enum Unaries {
+        Probabilities(PathBuf),
+        Energies(PathBuf),
+        Labels(PathBuf),
+    }
+}
+
+#[path = "../../crates/relaxcrf-cli/src/commands/batch/manifest.rs"]
+mod manifest;
+#[path = "../../crates/relaxcrf-cli/src/commands/reproduce/pairs.rs"]
+mod pairs;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["list.csv", "list.jsonl", "pairs.csv"] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, data).unwrap();
+        if name == "pairs.csv" {
+            if let Ok(pairs) = pairs::find(dir.path()) {
+                assert!(!pairs.is_empty());
+                assert!(
+                    pairs.iter().all(|p| !p.name.is_empty() && !p.name.contains('/') && p.disparities > 0)
+                );
+            }
+        } else if let Ok(items) = manifest::read(&path) {
+            assert!(items.iter().all(|i| i.source.is_ok()));
+        }
+    }
+});
