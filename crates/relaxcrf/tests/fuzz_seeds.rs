@@ -12,8 +12,12 @@ use std::time::{Duration, Instant};
 
 use relaxcrf::rng::Rng;
 
-/// How long each target is fed with changed seeds, at the most.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long each target is fed with changed seeds, at the most; `RELAXCRF_FUZZ_SECONDS` changes it.
+fn patience() -> Duration {
+    let seconds = std::env::var("RELAXCRF_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(4))
+}
+
 /// Changed seeds for each target, if there is time.
 const CHANGED: usize = 20_000;
 
@@ -61,7 +65,7 @@ fn feed(target: &str, check: fn(&[u8])) {
     }
     let (started, mut rng) = (Instant::now(), Rng::new(1));
     for _ in 0..CHANGED {
-        if started.elapsed() > PATIENCE {
+        if started.elapsed() > patience() {
             break;
         }
         let bytes = change(&files[rng.below(files.len())].1, &mut rng);
