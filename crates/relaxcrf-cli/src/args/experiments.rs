@@ -170,7 +170,7 @@ pub struct ReproduceStereoArgs {
     #[arg(short, long, value_name = "M,M,...", default_value = crate::methods::PAPER)]
     pub methods: MethodList,
     /// Most time for each stage of each method on each pair
-    #[arg(long, value_name = "T", default_value = "2m", value_parser = specs::duration, allow_hyphen_values = true)]
+    #[arg(long, value_name = "T", default_value = "90s", value_parser = specs::duration, allow_hyphen_values = true)]
     pub time_limit: Duration,
     /// Only pairs of these names
     #[arg(long, value_name = "NAME", num_args = 1..)]
@@ -187,7 +187,7 @@ Numbers of disparities and truth scales of the published sets are known by name.
 pairs.csv has the columns name, left, right, disparities and, if known, truth, scale, truth_right, visible; files are \
 relative to it.
 
-Iterations: mf 350, dc-gen 20, lp 5 (as in the paper), smooth-lp 20, the others their own defaults. The model is the paper's: absolute differences cut at 40, kernels 3:40 and 50:10:50, Potts, symmetric normalisation.";
+Iterations: mf 350, dc-gen 20, lp 5 (as in the paper), smooth-lp 40, the others their own defaults. The model is the paper's: absolute differences cut at 40, kernels 3:40 and 50:10:50, Potts, symmetric normalisation.";
 
 /// `relaxcrf study`.
 #[derive(Debug, Subcommand)]

@@ -31,7 +31,7 @@ const PAPER: [(&str, [f64; 6]); 4] = [
 const PAPER_METHODS: [&str; 6] = ["mf", "dc-neg", "qp", "qp+dc-neg", "qp+dc-gen", "qp+dc-neg+lp"];
 
 /// Iterations after which little changes; the paper ran the LP for five.
-const CAPS: [(&str, usize); 5] = [("mf", 350), ("dc-gen", 20), ("lp", 5), ("tree-lp", 5), ("smooth-lp", 20)];
+const CAPS: [(&str, usize); 5] = [("mf", 350), ("dc-gen", 20), ("lp", 5), ("tree-lp", 5), ("smooth-lp", 40)];
 
 const ABOUT: &str = "\
 E is the energy with every pair counted twice and nothing left out. The paper prints the energy of the same normalised \
