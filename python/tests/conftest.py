@@ -2,12 +2,16 @@
 
 import os
 import pathlib
+import signal
 
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = pathlib.Path(os.environ.get("RELAXCRF_SHARED", ROOT.parent / "shared"))
+
+# Shells start background jobs with Ctrl-C ignored, and the tests that press it would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def make_scene(height=23, width=31, labels=3, seed=1, channels=3):
