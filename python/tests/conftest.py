@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -12,6 +13,10 @@ SHARED = pathlib.Path(os.environ.get("RELAXCRF_SHARED", ROOT.parent / "shared"))
 
 # Shells start background jobs with Ctrl-C ignored, and the tests that press it would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples every time: a test should not fail by chance.
+hypothesis.settings.register_profile("repeatable", derandomize=True)
+hypothesis.settings.load_profile("repeatable")
 
 
 def make_scene(height=23, width=31, labels=3, seed=1, channels=3):

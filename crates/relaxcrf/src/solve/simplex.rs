@@ -126,7 +126,8 @@ fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool 
             break;
         }
         kept = count;
-        tau = (sums.iter().sum::<f32>() - 1.0) / count;
+        // Rounding must not let τ fall again: entries once dropped would come back.
+        tau = higher(tau, (sums.iter().sum::<f32>() - 1.0) / count);
     }
     let mut totals = [0.0f32; LANES];
     for group in groups.iter_mut().chain([&mut *last]) {
@@ -136,10 +137,13 @@ fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool 
             totals[k] += group[k];
         }
     }
-    let scale = 1.0 / totals.iter().sum::<f32>();
+    // τ is rounded, and the error counts once for each entry kept. Shifting them all by their share of it spreads it
+    // as thin as it came; scaling would put nearly all of it on the largest.
+    let error = (totals.iter().sum::<f32>() - 1.0) / kept;
     for group in groups.iter_mut().chain([last]) {
         for v in group {
-            *v *= scale;
+            let t = *v - error;
+            *v = if *v > 0.0 && t > 0.0 { t } else { 0.0 };
         }
     }
     true
@@ -233,17 +237,23 @@ mod tests {
         }
 
         #[test]
-        fn projection_equals_sorting(v in prop::collection::vec(-3.0f32..3.0, 1..70)) {
+        fn projection_equals_sorting(
+            mut v in prop::collection::vec(-3.0f32..3.0, 1..300),
+            // Ties by the dozen: what was projected before has many zeros, right at τ.
+            tied in 0usize..300,
+        ) {
+            let tied = tied.min(v.len());
+            v[..tied].fill(0.0);
             let want = by_sorting(&v);
             let mut got = v.clone();
             project(&mut got);
             for (g, w) in got.iter().zip(&want) {
-                prop_assert!((f64::from(*g) - w).abs() < 2e-6, "{got:?} against {want:?}");
+                prop_assert!((f64::from(*g) - w).abs() < 1e-6, "{got:?} against {want:?}");
             }
             let mut again = got.clone();
             project(&mut again);
             for (a, g) in again.iter().zip(&got) {
-                prop_assert!((a - g).abs() < 3e-6, "projecting twice changes nothing");
+                prop_assert!((a - g).abs() < 1e-6, "projecting twice changes nothing");
             }
         }
     }
