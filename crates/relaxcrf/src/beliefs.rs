@@ -97,6 +97,11 @@ impl Beliefs {
         self.values
     }
 
+    /// All rows, to be exchanged for others of the same size.
+    pub(crate) fn rows_mut(&mut self) -> &mut Vec<f32> {
+        &mut self.values
+    }
+
     /// Swaps contents with rows of the same size.
     pub(crate) fn swap(&mut self, rows: &mut Vec<f32>) {
         debug_assert_eq!(rows.len(), self.values.len());

@@ -117,9 +117,9 @@ impl Eight for [f32; LANES] {
     }
 }
 
-/// All eight into one, pairwise.
+/// All eight into one, pairwise: three steps that wait for each other instead of seven.
 #[inline(always)]
-fn fold(v: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
+pub(crate) fn fold<T: Copy>(v: [T; LANES], f: impl Fn(T, T) -> T) -> T {
     f(f(f(v[0], v[4]), f(v[2], v[6])), f(f(v[1], v[5]), f(v[3], v[7])))
 }
 

@@ -8,6 +8,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::filter::lattice::simd::{Work, wide};
+use crate::lanes::fold;
 
 /// Elements per piece. Large enough that a task's overhead vanishes, small enough to balance.
 pub const CHUNK: usize = 1 << 14;
@@ -66,12 +67,18 @@ pub fn row_min(row: &[f32]) -> f32 {
     row_fold([row], f32::INFINITY, |[v]| v, |a, b| if b < a { b } else { a })
 }
 
+/// Largest `f` of the entries of short rows, by eight parts as well; minus infinity for empty ones.
+#[inline(always)]
+pub fn row_max<const K: usize>(rows: [&[f32]; K], f: impl Fn([f32; K]) -> f32) -> f32 {
+    row_fold(rows, f32::NEG_INFINITY, f, |a, b| if b > a { b } else { a })
+}
+
 #[inline(always)]
 fn row_fold<const K: usize, T: Copy>(
     rows: [&[f32]; K],
     start: T,
     f: impl Fn([f32; K]) -> T,
-    join: impl Fn(T, T) -> T,
+    join: impl Fn(T, T) -> T + Copy,
 ) -> T {
     let length = rows[0].len();
     // Cut to one length, so that no place needs a check.
@@ -87,7 +94,7 @@ fn row_fold<const K: usize, T: Copy>(
     for i in 0..length % 8 {
         rest = join(rest, f(rows.map(|(_, rest)| rest[i])));
     }
-    parts.into_iter().fold(rest, join)
+    join(rest, fold(parts, join))
 }
 
 /// Rows of work space handed to [`RowStep`]s.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::held::{gather, held_labels, spread};
 use super::settings::Settings;
 use crate::energy::{self, Energy};
 use crate::filter::{Direction, OrderedMode, Scratch};
@@ -86,10 +87,27 @@ impl<'m> Context<'m> {
         self.counts.filter += 1;
     }
 
-    /// `out = K y` for all labels: one filter call.
+    /// `out = K y` for all labels: one filter call. Labels that no pixel believes in cost nothing.
     pub fn filter(&mut self, y: &[f32], out: &mut [f32]) {
+        self.filter_rows(y, self.model.labels(), out);
+    }
+
+    /// [`Context::filter`] for rows of so many labels.
+    pub(super) fn filter_rows(&mut self, y: &[f32], labels: usize, out: &mut [f32]) {
         self.counts.filter += 1;
-        self.model.pairwise().apply(Direction::Forward, y, self.model.labels(), out, &mut self.scratch);
+        let pairwise = self.model.pairwise();
+        let Some(held) = held_labels(y, labels) else {
+            return pairwise.apply(Direction::Forward, y, labels, out, &mut self.scratch);
+        };
+        if held.is_empty() {
+            return out.fill(0.0);
+        }
+        // At most half of the labels: their rows and the result's fit into `out` side by side.
+        let used = self.model.pixels() * held.len();
+        let (result, rest) = out.split_at_mut(used);
+        gather(y, labels, &held, &mut rest[..used]);
+        pairwise.apply(Direction::Forward, &rest[..used], held.len(), result, &mut self.scratch);
+        spread(out, labels, &held);
     }
 
     /// The ordered filter on `channels` values per pixel: one ordered call.

@@ -9,6 +9,9 @@
 //! One filter call an iteration, and the energy never rises if K is positive semi-definite. A lattice is so
 //! only up to a tiny negative part; a step that raised the energy is taken back and shortened.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::held::{self, Focus, OnHeldLabels, Task, stays_out};
 use super::qp::smallest_curvature;
 use super::quadratic::Quadratic;
 use super::simplex::project;
@@ -16,7 +19,7 @@ use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::numeric::{RowStep, for_row_pairs};
+use crate::numeric::{RowStep, for_row_pairs, row_sum};
 
 /// A step shortened this often is as good as none.
 const MOST_RETRIES: usize = 12;
@@ -24,6 +27,8 @@ const MOST_RETRIES: usize = 12;
 /// The method `dc-neg`.
 pub(super) struct DcNeg<'m> {
     quadratic: Quadratic<'m>,
+    /// Once few labels are held, the rows below are of those.
+    focus: Focus,
     filtered: Vec<f32>,
     next: Vec<f32>,
     next_filtered: Vec<f32>,
@@ -51,6 +56,7 @@ impl<'m> DcNeg<'m> {
         require_negative(model, "dc-neg")?;
         Ok(Self {
             quadratic: Quadratic::new(model),
+            focus: Focus::default(),
             filtered: Vec::new(),
             next: Vec::new(),
             next_filtered: Vec::new(),
@@ -68,20 +74,26 @@ pub(super) struct Origin<'a> {
     /// Earlier beliefs and K of them; `share` of the way from there to here is added once more.
     pub earlier: Option<(&'a [f32], &'a [f32])>,
     pub share: f32,
+    /// Every pixel's least energy of labels that the rows do not have.
+    pub others: Option<&'a [f32]>,
 }
 
 /// Writes `Proj(y - ∇E_c(y) / (2 κ f c))` for every pixel into `next`: the exact minimiser of the convex part
 /// plus the linearised concave part when f is one and the compatibility is Potts.
+///
+/// Returns whether that is so with the labels too that the rows do not have.
 pub(super) fn projected_step(
     quadratic: &Quadratic,
-    model: &Model,
+    floor: f32,
     origin: Origin,
     c: impl Fn(usize) -> f32 + Sync,
     caution: f32,
     next: &mut [f32],
-) {
-    let step = ProjectedStep { quadratic, origin, c, caution, floor: smallest_curvature(model) };
-    for_row_pairs(next, model.labels(), step);
+) -> bool {
+    let intruded = AtomicBool::new(false);
+    let step = ProjectedStep { quadratic, origin, c, caution, floor, intruded: &intruded };
+    for_row_pairs(next, quadratic.labels(), step);
+    !intruded.into_inner()
 }
 
 struct ProjectedStep<'a, C> {
@@ -90,6 +102,7 @@ struct ProjectedStep<'a, C> {
     c: C,
     caution: f32,
     floor: f32,
+    intruded: &'a AtomicBool,
 }
 
 impl<C: Fn(usize) -> f32 + Sync> RowStep for ProjectedStep<'_, C> {
@@ -115,39 +128,69 @@ impl<C: Fn(usize) -> f32 + Sync> RowStep for ProjectedStep<'_, C> {
             out[i] = y[i] - step * gradient[i];
         }
         project(out);
+        if let Some(others) = self.origin.others {
+            let other = others[a] + 2.0 * row_sum([filtered, y], |[k, v]| k - c * v);
+            if !stays_out(other, y, gradient, step, out) {
+                self.intruded.store(true, Ordering::Relaxed);
+            }
+        }
         (0.0, 0.0)
     }
 }
 
-impl Solver for DcNeg<'_> {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+impl<'m> OnHeldLabels<'m> for DcNeg<'m> {
+    fn focus(&mut self) -> &mut Focus {
+        &mut self.focus
+    }
+
+    fn quadratic(&self) -> Quadratic<'m> {
+        self.quadratic.clone()
+    }
+
+    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]) {
+        self.filtered = convert(&self.filtered);
+        self.next = vec![0.0; y.len()];
+        self.next_filtered = vec![0.0; y.len()];
+        // Sums of other terms are rounded otherwise.
+        self.energy = quadratic.value(y, &self.filtered, quadratic.model().pairwise().diagonal());
+    }
+
+    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
+        let Task { quadratic, others } = task;
         let model = context.model();
         let c = model.pairwise().diagonal();
-        if self.filtered.is_empty() {
-            self.filtered = vec![0.0; beliefs.as_slice().len()];
-            self.next = self.filtered.clone();
-            self.next_filtered = self.filtered.clone();
-            context.filter(beliefs.as_slice(), &mut self.filtered);
-            self.energy = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
-        }
         for _ in 0..MOST_RETRIES {
-            let origin =
-                Origin { y: beliefs.as_slice(), filtered: &self.filtered, earlier: None, share: 0.0 };
-            projected_step(&self.quadratic, model, origin, |a| c[a], self.caution, &mut self.next);
-            context.filter(&self.next, &mut self.next_filtered);
-            let energy = self.quadratic.value(&self.next, &self.next_filtered, c);
+            let origin = Origin { y, filtered: &self.filtered, earlier: None, share: 0.0, others };
+            let floor = smallest_curvature(model);
+            if !projected_step(quadratic, floor, origin, |a| c[a], self.caution, &mut self.next) {
+                return None;
+            }
+            context.filter_rows(&self.next, quadratic.labels(), &mut self.next_filtered);
+            let energy = quadratic.value(&self.next, &self.next_filtered, c);
             if energy <= self.energy {
                 let gained = self.energy - energy;
                 self.energy = energy;
-                beliefs.swap(&mut self.next);
+                std::mem::swap(y, &mut self.next);
                 std::mem::swap(&mut self.filtered, &mut self.next_filtered);
-                return Step { objective: energy, lower_bound: None, residual: gained };
+                return Some(Step { objective: energy, lower_bound: None, residual: gained });
             }
             self.caution *= 1.5;
             if energy - self.energy <= ROUNDING * model.scale() || context.out_of_time() {
                 break;
             }
         }
-        Step { objective: self.energy, lower_bound: None, residual: 0.0 }
+        Some(Step { objective: self.energy, lower_bound: None, residual: 0.0 })
+    }
+}
+
+impl Solver for DcNeg<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        if self.filtered.is_empty() {
+            let y = beliefs.as_slice();
+            self.filtered = vec![0.0; y.len()];
+            context.filter(y, &mut self.filtered);
+            self.carry(&<[f32]>::to_vec, &self.quadratic(), y);
+        }
+        held::step(self, context, beliefs)
     }
 }

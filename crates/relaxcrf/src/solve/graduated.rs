@@ -11,6 +11,8 @@ use std::fmt;
 use std::time::Instant;
 
 use super::dc_neg::{DcNeg, Origin, projected_step, require_negative};
+use super::held::{self, Focus, OnHeldLabels, Task};
+use super::qp::smallest_curvature;
 use super::quadratic::Quadratic;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
@@ -94,6 +96,8 @@ const MOMENTUM: f32 = 0.85;
 /// The method `graduated`.
 pub(super) struct Graduated<'m> {
     quadratic: Quadratic<'m>,
+    /// Once few labels are held, the rows below are of those.
+    focus: Focus,
     schedule: Schedule,
     median_row_sum: f32,
     taken: usize,
@@ -112,6 +116,7 @@ impl<'m> Graduated<'m> {
         require_negative(model, "graduated")?;
         Ok(Self {
             quadratic: Quadratic::new(model),
+            focus: Focus::default(),
             schedule,
             median_row_sum: numeric::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
@@ -126,34 +131,65 @@ impl<'m> Graduated<'m> {
     }
 }
 
+impl<'m> OnHeldLabels<'m> for Graduated<'m> {
+    fn focus(&mut self) -> &mut Focus {
+        &mut self.focus
+    }
+
+    fn quadratic(&self) -> Quadratic<'m> {
+        self.quadratic.clone()
+    }
+
+    fn earlier(&self) -> Option<&[f32]> {
+        Some(&self.earlier)
+    }
+
+    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
+        self.earlier = convert(&self.earlier);
+        self.earlier_filtered = convert(&self.earlier_filtered);
+        self.filtered = vec![0.0; y.len()];
+        self.next = vec![0.0; y.len()];
+    }
+
+    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
+        let Task { quadratic, others } = task;
+        let model = context.model();
+        context.filter_rows(y, quadratic.labels(), &mut self.filtered);
+        let diagonal = model.pairwise().diagonal();
+        let objective = quadratic.value(y, &self.filtered, diagonal);
+
+        let c = self.schedule.share(self.at) * self.median_row_sum;
+        let started = self.taken > 0;
+        let origin = Origin {
+            y,
+            filtered: &self.filtered,
+            earlier: started.then_some((&self.earlier[..], &self.earlier_filtered[..])),
+            share: MOMENTUM.min(self.taken as f32 / (self.taken + 3) as f32),
+            others,
+        };
+        let floor = smallest_curvature(model);
+        if !projected_step(quadratic, floor, origin, |a| c.max(diagonal[a]), 1.0, &mut self.next) {
+            return None;
+        }
+        std::mem::swap(y, &mut self.next);
+        std::mem::swap(&mut self.earlier, &mut self.next);
+        std::mem::swap(&mut self.earlier_filtered, &mut self.filtered);
+        Some(Step { objective, lower_bound: None, residual: f64::INFINITY })
+    }
+}
+
 impl Solver for Graduated<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         if self.at >= self.schedule.steps as f32 {
             return self.finish.step(context, beliefs);
         }
-        let model = context.model();
         if self.filtered.is_empty() {
             self.begun = Instant::now();
             let zeros = vec![0.0; beliefs.as_slice().len()];
             (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
             self.earlier = zeros;
         }
-        context.filter(beliefs.as_slice(), &mut self.filtered);
-        let diagonal = model.pairwise().diagonal();
-        let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, diagonal);
-
-        let c = self.schedule.share(self.at) * self.median_row_sum;
-        let started = self.taken > 0;
-        let origin = Origin {
-            y: beliefs.as_slice(),
-            filtered: &self.filtered,
-            earlier: started.then_some((&self.earlier[..], &self.earlier_filtered[..])),
-            share: MOMENTUM.min(self.taken as f32 / (self.taken + 3) as f32),
-        };
-        projected_step(&self.quadratic, model, origin, |a| c.max(diagonal[a]), 1.0, &mut self.next);
-        beliefs.swap(&mut self.next);
-        std::mem::swap(&mut self.earlier, &mut self.next);
-        std::mem::swap(&mut self.earlier_filtered, &mut self.filtered);
+        let step = held::step(self, context, beliefs);
         self.taken += 1;
         self.at += match context.time_left() {
             None => 1.0,
@@ -165,8 +201,9 @@ impl Solver for Graduated<'_> {
         if self.at >= self.schedule.steps as f32 {
             // The finish has buffers of its own.
             (self.filtered, self.earlier, self.earlier_filtered, self.next) = Default::default();
+            self.focus = Focus::default();
         }
-        Step { objective, lower_bound: None, residual: f64::INFINITY }
+        step
     }
 }
 

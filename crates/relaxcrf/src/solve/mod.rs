@@ -11,6 +11,7 @@ mod dc_neg;
 mod exact;
 mod fuse;
 mod graduated;
+mod held;
 mod lp;
 mod mean_field;
 mod method;

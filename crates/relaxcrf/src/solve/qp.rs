@@ -8,6 +8,9 @@
 //! pixel by pixel, is below the relaxation everywhere, and the relaxation agrees with the energy on
 //! labellings. This needs a symmetric operator with non-negative entries.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::held::{self, Focus, OnHeldLabels, Task, stays_out};
 use super::quadratic::Quadratic;
 use super::simplex::project;
 use super::{Context, Solver, Step};
@@ -23,6 +26,8 @@ pub(super) const BOUND_ALLOWANCE: f64 = 3e-7;
 pub(super) struct Accelerated<'m> {
     quadratic: Quadratic<'m>,
     certified: bool,
+    /// Once few labels are held, the rows below are of those.
+    focus: Focus,
     /// Beliefs before the last step, K of them, and K of the current ones; empty before the first step.
     previous: Vec<f32>,
     previous_filtered: Vec<f32>,
@@ -40,6 +45,7 @@ impl<'m> Accelerated<'m> {
         Self {
             quadratic: Quadratic::new(model),
             certified: model.pairwise().is_symmetric(),
+            focus: Focus::default(),
             previous: Vec::new(),
             previous_filtered: Vec::new(),
             filtered: Vec::new(),
@@ -60,28 +66,51 @@ impl<'m> Accelerated<'m> {
     }
 }
 
-impl Solver for Accelerated<'_> {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        if self.filtered.is_empty() {
-            self.start(context, beliefs);
+impl<'m> OnHeldLabels<'m> for Accelerated<'m> {
+    fn focus(&mut self) -> &mut Focus {
+        &mut self.focus
+    }
+
+    fn quadratic(&self) -> Quadratic<'m> {
+        self.quadratic.clone()
+    }
+
+    fn earlier(&self) -> Option<&[f32]> {
+        Some(&self.previous)
+    }
+
+    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
+        for rows in [&mut self.previous, &mut self.previous_filtered, &mut self.filtered] {
+            *rows = convert(rows);
         }
+        self.next = vec![0.0; y.len()];
+    }
+
+    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
+        let Task { quadratic, others } = task;
         let model = context.model();
-        let (labels, c) = (model.labels(), model.pairwise().row_sums());
+        let c = model.pairwise().row_sums();
+        let intruded = AtomicBool::new(false);
         let forward = Forward {
-            quadratic: &self.quadratic,
-            y: [beliefs.as_slice(), &self.previous],
+            quadratic,
+            y: [y, &self.previous],
             filtered: [&self.filtered, &self.previous_filtered],
             beta: self.extrapolation,
             c,
             floor: smallest_curvature(model),
+            others,
+            intruded: &intruded,
         };
-        let (bound, uphill) = for_row_pairs(&mut self.next, labels, forward);
+        let (bound, uphill) = for_row_pairs(&mut self.next, quadratic.labels(), forward);
+        if intruded.into_inner() {
+            return None;
+        }
 
-        beliefs.swap(&mut self.next);
+        std::mem::swap(y, &mut self.next);
         std::mem::swap(&mut self.next, &mut self.previous);
         std::mem::swap(&mut self.filtered, &mut self.previous_filtered);
-        context.filter(beliefs.as_slice(), &mut self.filtered);
-        let objective = self.quadratic.value(beliefs.as_slice(), &self.filtered, c);
+        context.filter_rows(y, quadratic.labels(), &mut self.filtered);
+        let objective = quadratic.value(y, &self.filtered, c);
 
         // The proximal gradient, v - y⁺, against the move: if they point the same way the momentum overshot.
         if uphill > 0.0 {
@@ -93,7 +122,16 @@ impl Solver for Accelerated<'_> {
         }
         self.bound = self.bound.max(bound - BOUND_ALLOWANCE * model.scale());
         let lower_bound = self.certified.then_some(self.bound);
-        Step { objective, lower_bound, residual: objective - self.bound }
+        Some(Step { objective, lower_bound, residual: objective - self.bound })
+    }
+}
+
+impl Solver for Accelerated<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        if self.filtered.is_empty() {
+            self.start(context, beliefs);
+        }
+        held::step(self, context, beliefs)
     }
 }
 
@@ -107,6 +145,9 @@ struct Forward<'a> {
     beta: f32,
     c: &'a [f32],
     floor: f32,
+    /// Every pixel's least energy of labels that the rows do not have, and whether one of those would get a share.
+    others: Option<&'a [f32]>,
+    intruded: &'a AtomicBool,
 }
 
 impl RowStep for Forward<'_> {
@@ -128,12 +169,20 @@ impl RowStep for Forward<'_> {
         for i in 0..labels {
             out[i] = v[i] - step * gradient[i];
         }
-        let lowest = f64::from(row_min(gradient));
+        let mut lowest = row_min(gradient);
         // In double precision, because rounding must not lift the bound.
         let along = row_sum([gradient, v], |[g, v]| f64::from(g) * f64::from(v));
         project(out);
+        if let Some(others) = self.others {
+            // The gradient of the best of them: Potts, no beliefs, nothing filtered.
+            let other = others[a] + 2.0 * row_sum([kv, v], |[k, v]| k - c * v);
+            lowest = lowest.min(other);
+            if !stays_out(other, v, gradient, step, out) {
+                self.intruded.store(true, Ordering::Relaxed);
+            }
+        }
         let uphill = row_sum([v, out, y], |[v, o, y]| (v - o) * (o - y));
-        (value - along + lowest, f64::from(1.0 / step) * f64::from(uphill))
+        (value - along + f64::from(lowest), f64::from(1.0 / step) * f64::from(uphill))
     }
 }
 

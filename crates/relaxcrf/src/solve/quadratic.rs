@@ -54,6 +54,16 @@ impl<'m> Quadratic<'m> {
         Self { model, form: Form::Dominated { u, m }, curvature }
     }
 
+    /// The problem.
+    pub fn model(&self) -> &'m Model {
+        self.model
+    }
+
+    /// The number of labels.
+    pub fn labels(&self) -> usize {
+        self.model.labels()
+    }
+
     /// Factor of `c_a` in the curvature: `E_c`'s own quadratic part is at most `c_a · curvature · |y_a|²`.
     pub fn curvature(&self) -> f32 {
         self.curvature

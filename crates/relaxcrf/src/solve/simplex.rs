@@ -1,7 +1,7 @@
 //! Row operations on the simplex: softmax and the Euclidean projection.
 
 use crate::filter::lattice::{Points, simd};
-use crate::lanes::{LANES, exp_or_nothing};
+use crate::lanes::{LANES, exp_or_nothing, fold};
 
 /// Replaces logits by `exp(v_i) / Σ exp(v_j)`. A row of nothing but `-∞` becomes uniform.
 pub fn softmax(row: &mut [f32]) {
@@ -98,13 +98,14 @@ fn project_padded<const N: usize>(row: &mut [f32]) -> bool {
 #[inline(always)]
 fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool {
     let higher = |a: f32, b: f32| if b > a { b } else { a };
+    let add = |a: f32, b: f32| a + b;
     let mut most = [f32::NEG_INFINITY; LANES];
     for group in groups.iter().chain([&*last]) {
         for k in 0..LANES {
             most[k] = higher(most[k], group[k]);
         }
     }
-    let max = most.into_iter().fold(f32::NEG_INFINITY, higher);
+    let max = fold(most, higher);
     if max.is_infinite() {
         return false;
     }
@@ -121,13 +122,20 @@ fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool 
                 counts[k] += if t > tau { 1.0 } else { 0.0 };
             }
         }
-        let count: f32 = counts.iter().sum();
+        let (sum, count) = (fold(sums, add), fold(counts, add));
         if count == 0.0 || count >= kept {
             break;
         }
+        if count == 1.0 {
+            // One label takes all, as at most pixels in the end.
+            for v in groups.iter_mut().chain([last]).flatten() {
+                *v = if *v == max { 1.0 } else { 0.0 };
+            }
+            return true;
+        }
         kept = count;
         // Rounding must not let τ fall again: entries once dropped would come back.
-        tau = higher(tau, (sums.iter().sum::<f32>() - 1.0) / count);
+        tau = higher(tau, (sum - 1.0) / count);
     }
     let mut totals = [0.0f32; LANES];
     for group in groups.iter_mut().chain([&mut *last]) {
@@ -139,7 +147,7 @@ fn project_groups(groups: &mut [[f32; LANES]], last: &mut [f32; LANES]) -> bool 
     }
     // τ is rounded, and the error counts once for each entry kept. Shifting them all by their share of it spreads it
     // as thin as it came; scaling would put nearly all of it on the largest.
-    let error = (totals.iter().sum::<f32>() - 1.0) / kept;
+    let error = (fold(totals, add) - 1.0) / kept;
     for group in groups.iter_mut().chain([last]) {
         for v in group {
             let t = *v - error;

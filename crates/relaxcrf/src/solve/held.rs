@@ -1,0 +1,269 @@
+//! Labels that some pixel believes in. Of many labels a picture holds few, and projections make the beliefs in all
+//! others exactly zero: K of them is zero too and need not be computed, and their gradients differ by their own energies
+//! only, so that one number for each pixel tells whether any of them would come back.
+
+use rayon::prelude::*;
+
+use super::quadratic::Quadratic;
+use super::{Context, Step};
+use crate::beliefs::Beliefs;
+use crate::model::Model;
+use crate::numeric::{row_max, rows_per_chunk};
+
+/// A method whose steps can be taken with rows of the labels that are held alone.
+pub(super) trait OnHeldLabels<'m> {
+    /// Where the method keeps what [`step`] needs.
+    fn focus(&mut self) -> &mut Focus;
+
+    /// The energies of all labels.
+    fn quadratic(&self) -> Quadratic<'m>;
+
+    /// Beliefs besides the current ones that the next step looks at.
+    fn earlier(&self) -> Option<&[f32]> {
+        None
+    }
+
+    /// Makes all rows that the method keeps those of other labels: of `quadratic`'s, in which the beliefs are `y`.
+    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]);
+
+    /// One step from the beliefs `y`; none if labels that the task does not have would get a share.
+    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step>;
+}
+
+/// What a step works on.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    /// The energies of the labels that rows have.
+    pub quadratic: &'a Quadratic<'a>,
+    /// Every pixel's least energy of the labels that rows do not have.
+    pub others: Option<&'a [f32]>,
+}
+
+/// The labels that are held, once they are few, and the beliefs in them.
+#[derive(Default)]
+pub(super) struct Focus {
+    narrow: Option<Narrow>,
+    y: Vec<f32>,
+    patience: Patience,
+}
+
+/// A step with as few labels as will do: the same as with all of them, but for rounding.
+pub(super) fn step<'m, S: OnHeldLabels<'m>>(
+    solver: &mut S,
+    context: &mut Context,
+    beliefs: &mut Beliefs,
+) -> Step {
+    let mut focus = std::mem::take(solver.focus());
+    if focus.narrow.is_none() && focus.patience.is_over() {
+        let y = beliefs.as_slice();
+        focus.narrow = Narrow::new(context.model(), y, solver.earlier().unwrap_or(y));
+        if let Some(narrow) = &focus.narrow {
+            focus.y = narrow.gathered(y);
+            solver.carry(&|rows| narrow.gathered(rows), &Quadratic::new(&narrow.model), &focus.y);
+        }
+    }
+    if let Some(narrow) = &focus.narrow {
+        let task = Task { quadratic: &Quadratic::new(&narrow.model), others: Some(&narrow.others) };
+        if let Some(step) = solver.attempt(context, task, &mut focus.y) {
+            narrow.write(&focus.y, beliefs.as_mut_slice());
+            *solver.focus() = focus;
+            return step;
+        }
+        solver.carry(&|rows| narrow.widened(rows), &solver.quadratic(), beliefs.as_slice());
+        focus = Focus { patience: focus.patience.longer(), ..Focus::default() };
+    }
+    *solver.focus() = focus;
+    let all = Task { quadratic: &solver.quadratic(), others: None };
+    let step = solver.attempt(context, all, beliefs.rows_mut());
+    step.unwrap_or(Step { objective: f64::INFINITY, lower_bound: None, residual: f64::INFINITY })
+}
+
+/// When to look whether few labels are held: at every step, but less and less often after one that came back.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    left: usize,
+    next: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { left: 0, next: 4 }
+    }
+}
+
+impl Patience {
+    /// Another step: is it time to look?
+    fn is_over(&mut self) -> bool {
+        let over = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        over
+    }
+
+    /// It was too early.
+    fn longer(self) -> Self {
+        Self { left: self.next, next: 2 * self.next }
+    }
+}
+
+/// Whether a label without belief, whose gradient is `other`, gets none when `y - step gradient` is projected.
+#[inline(always)]
+pub(super) fn stays_out(other: f32, y: &[f32], gradient: &[f32], step: f32, projected: &[f32]) -> bool {
+    // The projection took as much off every entry that is left; entries that became zero were at most as large.
+    -step * other <= row_max([y, gradient, projected], |[v, g, p]| v - step * g - p)
+}
+
+/// A Potts problem with the labels that are held, and what keeps the others out.
+struct Narrow {
+    model: Model,
+    held: Vec<usize>,
+    /// Every pixel's least energy of the labels left out.
+    others: Vec<f32>,
+    labels: usize,
+}
+
+impl Narrow {
+    /// If at most half of all labels are held in `y` and `z`.
+    fn new(model: &Model, y: &[f32], z: &[f32]) -> Option<Self> {
+        let labels = model.labels();
+        if !model.compatibility().is_potts() {
+            return None;
+        }
+        let mut held = held_labels(y, labels)?;
+        held.extend(held_labels(z, labels)?);
+        held.sort_unstable();
+        held.dedup();
+        if 2 * held.len() > labels {
+            return None;
+        }
+        let left: Vec<usize> = (0..labels).filter(|i| !held.contains(i)).collect();
+        let least = |row: &[f32]| left.iter().fold(f32::INFINITY, |m, &i| m.min(row[i]));
+        let others = model.linear().par_chunks_exact(labels).map(least).collect();
+        // Fails where a pixel may have none of these labels.
+        Some(Self { model: model.restrict(&held).ok()?, held, others, labels })
+    }
+
+    /// Rows of the labels held.
+    fn gathered(&self, wide: &[f32]) -> Vec<f32> {
+        let mut narrow = vec![0.0; wide.len() / self.labels * self.held.len()];
+        gather(wide, self.labels, &self.held, &mut narrow);
+        narrow
+    }
+
+    /// Writes rows of the labels held into rows of all labels, in which all others are zero already.
+    fn write(&self, narrow: &[f32], wide: &mut [f32]) {
+        let (width, piece) = (self.held.len(), rows_per_chunk(self.labels));
+        let pieces = wide.par_chunks_mut(piece * self.labels).zip(narrow.par_chunks(piece * width));
+        pieces.for_each(|(wide, narrow)| {
+            for (wide, narrow) in wide.chunks_exact_mut(self.labels).zip(narrow.chunks_exact(width)) {
+                self.held.iter().zip(narrow).for_each(|(&i, &v)| wide[i] = v);
+            }
+        });
+    }
+
+    /// Rows of all labels.
+    fn widened(&self, narrow: &[f32]) -> Vec<f32> {
+        let mut wide = vec![0.0; narrow.len() / self.held.len() * self.labels];
+        self.write(narrow, &mut wide);
+        wide
+    }
+}
+
+/// The labels that some pixel believes in, in order, if they are at most half of all.
+pub(super) fn held_labels(y: &[f32], labels: usize) -> Option<Vec<usize>> {
+    // Where most labels are held, a few rows show it.
+    const SPREAD: usize = 64;
+    let few = |marks: &[u32]| 2 * marks.iter().filter(|&&m| m != 0).count() <= labels;
+    let spread = (y.len() / labels).div_ceil(SPREAD).max(1);
+    let some = y.chunks_exact(labels).step_by(spread).fold(vec![0; labels], marked);
+    if !few(&some) {
+        return None;
+    }
+    let piece = rows_per_chunk(labels) * labels;
+    let marks = y
+        .par_chunks(piece)
+        .map(|rows| rows.chunks_exact(labels).fold(vec![0; labels], marked))
+        .reduce(|| vec![0; labels], |a, b| a.iter().zip(b).map(|(a, b)| a | b).collect());
+    few(&marks).then(|| (0..labels).filter(|&i| marks[i] != 0).collect())
+}
+
+/// Marks the labels with a belief that is not zero: all bits of a zero are.
+fn marked(mut marks: Vec<u32>, row: &[f32]) -> Vec<u32> {
+    marks.iter_mut().zip(row).for_each(|(mark, v)| *mark |= v.to_bits());
+    marks
+}
+
+/// Rows of all labels become rows of the labels `held`.
+pub(super) fn gather(y: &[f32], labels: usize, held: &[usize], out: &mut [f32]) {
+    let rows = rows_per_chunk(held.len());
+    let pieces = out.par_chunks_mut(rows * held.len()).zip(y.par_chunks(rows * labels));
+    pieces.for_each(|(out, y)| {
+        for (out, row) in out.chunks_exact_mut(held.len()).zip(y.chunks_exact(labels)) {
+            out.iter_mut().zip(held).for_each(|(o, &i)| *o = row[i]);
+        }
+    });
+}
+
+/// Rows of the labels `held`, at most half of all, at the start of `rows` become rows of all labels, zero for the others.
+pub(super) fn spread(rows: &mut [f32], labels: usize, held: &[usize]) {
+    debug_assert!(2 * held.len() <= labels);
+    let width = held.len();
+    let mut count = rows.len() / labels;
+    // The wide rows of the latter half lie beyond all narrow ones: half after half needs no second buffer.
+    while count > 1 {
+        let half = count.div_ceil(2);
+        let (narrow, wide) = rows[..count * labels].split_at_mut(half * labels);
+        let narrow = &narrow[half * width..count * width];
+        let piece = rows_per_chunk(labels);
+        let pieces = wide.par_chunks_mut(piece * labels).zip(narrow.par_chunks(piece * width));
+        pieces.for_each(|(wide, narrow)| {
+            for (wide, narrow) in wide.chunks_exact_mut(labels).zip(narrow.chunks_exact(width)) {
+                scatter(narrow, held, wide);
+            }
+        });
+        count = half;
+    }
+    if count == 1 {
+        let first = rows[..width].to_vec();
+        scatter(&first, held, &mut rows[..labels]);
+    }
+}
+
+fn scatter(narrow: &[f32], held: &[usize], wide: &mut [f32]) {
+    wide.fill(0.0);
+    held.iter().zip(narrow).for_each(|(&i, &v)| wide[i] = v);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_gathered_is_spread_again(
+            pixels in 1usize..200,
+            labels in 2usize..40,
+            wanted in prop::collection::vec(0usize..40, 1..20),
+        ) {
+            let mut y = vec![0.0; pixels * labels];
+            for (k, &i) in wanted.iter().enumerate() {
+                y[(k * 37 % pixels) * labels + i % labels] = 1.0 + k as f32;
+            }
+            let mut held: Vec<usize> = wanted.iter().map(|i| i % labels).collect();
+            held.sort_unstable();
+            held.dedup();
+            // Later entries may hide earlier ones, but never with zero.
+            let really: Vec<usize> =
+                held.into_iter().filter(|&i| y.iter().skip(i).step_by(labels).any(|&v| v != 0.0)).collect();
+            let found = held_labels(&y, labels);
+            prop_assert_eq!(found.is_some(), 2 * really.len() <= labels);
+            if let Some(found) = found {
+                prop_assert_eq!(&found, &really);
+                let mut again = vec![f32::NAN; y.len()];
+                gather(&y, labels, &found, &mut again[..pixels * found.len()]);
+                spread(&mut again, labels, &found);
+                prop_assert_eq!(again, y);
+            }
+        }
+    }
+}
