@@ -270,12 +270,15 @@ impl LimitArgs {
     }
 }
 
+/// More are a slip of the pen, and take the system's memory.
+pub const MOST_THREADS: u16 = 1024;
+
 /// What every command shares.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "General")]
 pub struct CommonArgs {
     /// Threads [default: RAYON_NUM_THREADS, or all cores]. Results do not depend on it
-    #[arg(long, value_name = "N", env = "RELAXCRF_NUM_THREADS", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", env = "RELAXCRF_NUM_THREADS", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_THREADS)))]
     pub threads: Option<u16>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]

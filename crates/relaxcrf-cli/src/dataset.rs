@@ -79,7 +79,7 @@ impl LabelNames {
             classes: Vec<Class>,
             void_index: Option<u16>,
         }
-        let text = fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let text = io::read_text(path)?;
         let file: File = serde_json::from_str(&text).with_context(|| {
             format!(
                 "{}: is not understood; wanted {{\"classes\": [{{\"name\": ...}}, ...], \"void_index\": 255}}",
@@ -198,13 +198,6 @@ impl Item {
     }
 }
 
-/// True label, label given, pixels: only the counts that are not zero. Void predictions have the number of labels.
-pub fn sparse(confusion: &Confusion) -> Vec<(usize, usize, u64)> {
-    let columns = confusion.labels() + 1;
-    let counts = confusion.counts().iter().enumerate().filter(|(_, n)| **n > 0);
-    counts.map(|(at, &n)| (at / columns, at % columns, n)).collect()
-}
-
 /// The files of a folder by their names without endings; only those endings.
 pub fn files_by_stem(folder: &Path, endings: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
     let mut files = entries_by_stem(folder, endings, false)?;
@@ -264,7 +257,7 @@ pub fn ids_of(root: &Path, split: &str, images: &BTreeMap<String, PathBuf>) -> R
                 root.display()
             )
         })?;
-    let text = fs::read_to_string(&path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let text = io::read_text(&path)?;
     let mut ids: Vec<String> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     for id in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {

@@ -265,6 +265,28 @@ pub fn label_count(source: Source, args: &UnaryArgs) -> Result<usize> {
     })
 }
 
+/// Fails if an array's header already tells that it does not fit the image's size.
+pub fn check_header_size(
+    source: Source,
+    args: &UnaryArgs,
+    image_path: &Path,
+    size: (usize, usize),
+) -> Result<()> {
+    let path = match source {
+        Source::Unary(path) if extension(path) != "c_unary" => path,
+        Source::Probabilities([one]) => one,
+        _ => return Ok(()),
+    };
+    let mut shape = io::array_shape(path)?;
+    // What does not fit otherwise is explained when it is read.
+    let axis = usize::try_from(if args.label_axis < 0 { args.label_axis + 3 } else { args.label_axis });
+    if let (3, Ok(axis @ 0..3)) = (shape.len(), axis) {
+        shape.remove(axis);
+        check_size(source.what(), path, (shape[1], shape[0]), image_path, size)?;
+    }
+    Ok(())
+}
+
 /// All bands of a TIFF file.
 fn whole_raster(
     source: Source,

@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::outputs::check_regular;
+
 /// A file of records that only grows.
 #[derive(Debug)]
 pub struct Journal {
@@ -32,6 +34,7 @@ impl Journal {
     /// unfinished is no record.
     pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
         let shown = path.display();
+        check_regular(path)?;
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -53,6 +56,7 @@ impl Journal {
 
     /// Opens for appending, behind the last finished line.
     pub fn append_to(path: &Path) -> Result<Self> {
+        check_regular(path)?;
         let open = || -> std::io::Result<File> {
             let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
             let bytes = fs::read(path)?;
@@ -69,6 +73,7 @@ impl Journal {
 
     /// Opens for appending beside other processes.
     pub fn share(path: &Path) -> Result<Self> {
+        check_regular(path)?;
         let open = || -> std::io::Result<End> {
             let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
             let mut last = [b'\n'];
@@ -116,6 +121,7 @@ impl Tail {
 
     /// Hands over the records since the last call. Lines that are no records are left out.
     pub fn read<T: DeserializeOwned>(&mut self, mut each: impl FnMut(T)) -> Result<()> {
+        check_regular(&self.path)?;
         let mut get = || -> std::io::Result<Vec<u8>> {
             let mut file = match File::open(&self.path) {
                 Ok(file) => file,

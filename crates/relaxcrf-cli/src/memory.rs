@@ -43,6 +43,7 @@ impl Needs {
         limit: Option<u64>,
     ) -> Result<Self> {
         let (width, height, channels) = io::image_size(image)?;
+        inputs::check_header_size(source, unary, image, (width, height))?;
         let labels = inputs::label_count(source, unary)?;
         let guess = inputs::kernels(model, &[])
             .iter()

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use relaxcrf::io::is_named_pipe;
 
 /// Fails unless a file can be made at `path`, and unless that would overwrite one of the inputs.
 pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
@@ -11,10 +12,16 @@ pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
     if path.is_dir() {
         bail!("{shown}: cannot be written: it is a directory; give a file name");
     }
+    if is_named_pipe(path) {
+        bail!("{shown}: cannot be written: it is a pipe; give a file name, or /dev/stdout");
+    }
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if folder.exists() && !folder.is_dir() {
+        bail!("{shown}: cannot be written: {} is no directory", folder.display());
+    }
     if !folder.is_dir() {
         bail!("{shown}: cannot be written: the directory {} does not exist", folder.display());
     }
@@ -31,6 +38,14 @@ pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
         format!("{shown}: cannot be written: no file can be made in {}", folder.display())
     })?;
     fs::remove_file(&probe).with_context(|| probe.display().to_string())
+}
+
+/// Fails if there is something other than a file: opening a pipe would wait for its other end, and devices have no end.
+pub fn check_regular(path: &Path) -> Result<()> {
+    if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+        bail!("{}: is not a regular file; move it away", path.display());
+    }
+    Ok(())
 }
 
 /// Makes a directory for output unless it is there.

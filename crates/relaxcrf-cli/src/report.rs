@@ -8,7 +8,7 @@ pub mod sheet;
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use indicatif::ProgressBar;
 use relaxcrf::energy::Energy;
@@ -74,8 +74,7 @@ pub fn complain(text: &str) {
 /// Writes to standard output.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output cannot be written")
 }
 
 /// Writes one JSON value and a line end to standard output.

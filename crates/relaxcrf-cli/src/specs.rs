@@ -203,7 +203,7 @@ pub fn duration(text: &str) -> Parsed<Duration> {
         .find_map(|&(name, unit)| text.strip_suffix(name).map(|digits| (digits, unit)))
         .unwrap_or((text, 1.0));
     let amount: f64 = digits.trim().parse().map_err(|_| wanted.to_string())?;
-    Duration::try_from_secs_f64(amount * unit).map_err(|e| format!("{e}; {wanted}"))
+    Duration::try_from_secs_f64(amount * unit).map_err(|_| format!("neither negative nor endless; {wanted}"))
 }
 
 /// A relative gap: `0.1%` or `0.001`.

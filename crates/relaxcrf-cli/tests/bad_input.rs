@@ -241,7 +241,7 @@ fn outputs_that_cannot_be() {
     let place = Place::new();
     let to = |out: &str| format!("segment image.png --probs probs.npy -o {out}");
     place.fails(&to("no/such/out.png"), 1, &["no/such/out.png", "no/such does not exist"]);
-    place.fails(&to("image.png/out.png"), 1, &["image.png/out.png", "does not exist"]);
+    place.fails(&to("image.png/out.png"), 1, &["image.png/out.png", "image.png is no directory"]);
     place.fails(&to("out.jpg"), 2, &["out.jpg", ".jpg", ".png", ".npy"]);
     place.fails(&to("out"), 2, &["no ending", ".png", ".npy"]);
     place.fails(&format!("{SEGMENT} --save-probs q.npz"), 2, &["q.npz", ".npy"]);

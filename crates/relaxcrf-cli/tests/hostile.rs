@@ -4,33 +4,13 @@
 mod common;
 
 use std::fs;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use common::{HEIGHT, LABELS, Outcome, Place, WIDTH, outcome, program};
+use common::{HEIGHT, LABELS, Outcome, Place, WIDTH, crc, ends, program};
 use relaxcrf::Image;
 use relaxcrf::io::{read_labels, write_image, write_npy_f32, write_pfm};
 use relaxcrf::rng::Rng;
 use relaxcrf::solve::METHODS;
-
-/// No run may take longer.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn ends(mut command: Command, what: &str) -> Outcome {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let started = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if started.elapsed() > PATIENCE {
-            child.kill().unwrap();
-            panic!("hangs: {what}");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    let run = outcome(child.wait_with_output().unwrap());
-    assert!((0..=2).contains(&run.code), "exit code {} of {what}: {}", run.code, run.err);
-    assert!(!run.err.contains("panicked") && !run.err.contains("internal error"), "{what}: {}", run.err);
-    run
-}
 
 /// Runs a command that may fail, and says whether it did not. An output `out.*` of a success is removed.
 fn survives(place: &Place, line: &str) -> bool {
@@ -57,15 +37,6 @@ fn survives(place: &Place, line: &str) -> bool {
 fn says_why(run: &Outcome, line: &str) {
     assert!(run.err.contains("relaxcrf: ") && run.err.len() > 20, "{line}: {}", run.err);
     assert_eq!(run.out, "", "{line}");
-}
-
-/// The checksum of PNG and zip files.
-fn crc(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0u32, |mut c, &b| {
-        c ^= u32::from(b);
-        (0..8).for_each(|_| c = if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 });
-        c
-    })
 }
 
 /// Cut, flipped, repeated, with bytes that are often limits.

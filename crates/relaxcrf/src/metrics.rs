@@ -1,5 +1,7 @@
 //! How well labels agree with the truth.
 
+use std::collections::BTreeMap;
+
 use crate::error::{Error, Result};
 
 /// How often each true label was given each label, over any number of label maps.
@@ -20,27 +22,42 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Confusion {
     labels: usize,
-    /// One row per true label; a last column for pixels that were given none.
-    counts: Vec<u64>,
+    /// Pixels by true and given label; none given has the number of labels. Only what occurs is stored: label numbers
+    /// may be large and far between.
+    counts: BTreeMap<(usize, usize), u64>,
+    truly: BTreeMap<usize, u64>,
+    given: BTreeMap<usize, u64>,
 }
 
 impl Confusion {
     /// Nothing counted yet.
     pub fn new(labels: usize) -> Self {
-        Self { labels, counts: vec![0; labels * (labels + 1)] }
+        Self { labels, counts: BTreeMap::new(), truly: BTreeMap::new(), given: BTreeMap::new() }
     }
 
-    /// From counts as [`Confusion::counts`] gives them.
-    pub fn from_counts(labels: usize, counts: Vec<u64>) -> Result<Self> {
-        let wanted = labels.saturating_mul(labels + 1);
-        if counts.len() != wanted {
-            return Err(Error::shape(
-                "confusion matrix",
-                format!("{} counts", counts.len()),
-                format!("{labels} rows of {}, that is {wanted},", labels + 1),
-            ));
+    /// From counts as [`Confusion::entries`] gives them.
+    pub fn from_entries(
+        labels: usize,
+        entries: impl IntoIterator<Item = (usize, usize, u64)>,
+    ) -> Result<Self> {
+        let mut all = Self::new(labels);
+        for (truth, given, pixels) in entries {
+            if truth >= labels || given > labels {
+                let got = format!("true label {truth}, given {given}");
+                return Err(Error::value("confusion matrix", got, format!("labels below {labels}")));
+            }
+            all.count(truth, given, pixels);
         }
-        Ok(Self { labels, counts })
+        Ok(all)
+    }
+
+    fn count(&mut self, truth: usize, given: usize, pixels: u64) {
+        for (counts, label) in [(&mut self.truly, truth), (&mut self.given, given)] {
+            let n = counts.entry(label).or_default();
+            *n = n.saturating_add(pixels);
+        }
+        let n = self.counts.entry((truth, given)).or_default();
+        *n = n.saturating_add(pixels);
     }
 
     /// Counts a label map. Both slices are in the same pixel order.
@@ -65,11 +82,21 @@ impl Confusion {
         }
         self.check("truth", truth, void)?;
         self.check("predicted labels", predicted, void)?;
+        // Neighbours mostly have the same labels: they are counted together.
+        let (mut last, mut run) = ((0, 0), 0);
         for (at, (&p, &t)) in predicted.iter().zip(truth).enumerate() {
             if Some(t) != void && keep(at) {
-                let column = if Some(p) == void { self.labels } else { usize::from(p) };
-                self.counts[usize::from(t) * (self.labels + 1) + column] += 1;
+                let given = if Some(p) == void { self.labels } else { usize::from(p) };
+                let now = (usize::from(t), given);
+                if now != last && run > 0 {
+                    self.count(last.0, last.1, run);
+                    run = 0;
+                }
+                (last, run) = (now, run + 1);
             }
+        }
+        if run > 0 {
+            self.count(last.0, last.1, run);
         }
         Ok(())
     }
@@ -94,7 +121,9 @@ impl Confusion {
     /// Adds what another one counted. Panics if it has another number of labels.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.labels, other.labels, "confusions of different label sets");
-        self.counts.iter_mut().zip(&other.counts).for_each(|(a, b)| *a += b);
+        for (truth, given, pixels) in other.entries() {
+            self.count(truth, given, pixels);
+        }
     }
 
     /// Number of labels.
@@ -102,33 +131,33 @@ impl Confusion {
         self.labels
     }
 
-    /// All counts: a row per true label, a column per given label and a last one for void.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
+    /// True label, given label and pixels, in order, of all pairs that occur; none given has the number of labels.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, u64)> {
+        self.counts.iter().map(|(&(truth, given), &pixels)| (truth, given, pixels))
     }
 
     /// Pixels counted.
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.truly.values().fold(0, |sum, &n| sum.saturating_add(n))
     }
 
     fn right(&self, label: usize) -> u64 {
-        self.counts[label * (self.labels + 1) + label]
+        self.counts.get(&(label, label)).copied().unwrap_or(0)
     }
 
     /// Pixels that truly have the label.
     pub fn true_pixels(&self, label: usize) -> u64 {
-        self.counts[label * (self.labels + 1)..(label + 1) * (self.labels + 1)].iter().sum()
+        self.truly.get(&label).copied().unwrap_or(0)
     }
 
     /// Pixels that were given the label.
     pub fn given_pixels(&self, label: usize) -> u64 {
-        (0..self.labels).map(|t| self.counts[t * (self.labels + 1) + label]).sum()
+        self.given.get(&label).copied().unwrap_or(0)
     }
 
     /// Share of pixels with the right label; `None` without pixels.
     pub fn accuracy(&self) -> Option<f64> {
-        share((0..self.labels).map(|l| self.right(l)).sum(), self.total())
+        share(self.truly.keys().fold(0, |sum: u64, &l| sum.saturating_add(self.right(l))), self.total())
     }
 
     /// Share of a label's true pixels that were found; `None` if it has none.
@@ -147,7 +176,7 @@ impl Confusion {
         if truly == 0 {
             return None;
         }
-        share(right, truly + self.given_pixels(label) - right)
+        share(right, truly.saturating_add(self.given_pixels(label) - right))
     }
 
     /// Mean of the IoUs over the labels that occur in the truth.
@@ -156,7 +185,7 @@ impl Confusion {
     }
 
     fn mean(&self, of: impl Fn(&Self, usize) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = (0..self.labels).filter_map(|l| of(self, l)).collect();
+        let values: Vec<f64> = self.truly.keys().filter_map(|&l| of(self, l)).collect();
         if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
     }
 }
@@ -231,7 +260,12 @@ mod tests {
     #[test]
     fn measures_by_hand() {
         let c = by_hand();
-        assert_eq!(c.counts(), [4, 1, 0, 0, 0, 1, 2, 0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0]);
+        let entries: Vec<_> = c.entries().collect();
+        assert_eq!(
+            entries,
+            [(0, 0, 4), (0, 1, 1), (1, 0, 1), (1, 1, 2), (1, 3, 1), (2, 0, 1), (2, 4, 1)],
+            "void is label 4 here"
+        );
         assert_eq!(c.total(), 11);
         assert_eq!(c.accuracy(), Some(6.0 / 11.0));
         assert_eq!(c.class_accuracy(0), Some(0.8));
@@ -254,8 +288,9 @@ mod tests {
         a.merge(&b);
         assert_eq!(a.total(), 22);
         assert_eq!(a.accuracy(), b.accuracy());
-        assert_eq!(Confusion::from_counts(4, a.counts().to_vec()).unwrap(), a);
-        assert!(Confusion::from_counts(3, vec![0; 9]).unwrap_err().to_string().contains("12"));
+        assert_eq!(Confusion::from_entries(4, a.entries()).unwrap(), a);
+        let message = Confusion::from_entries(2, a.entries()).unwrap_err().to_string();
+        assert!(message.contains("true label 1, given 3"), "{message}");
     }
 
     #[test]

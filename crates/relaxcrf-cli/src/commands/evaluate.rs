@@ -17,6 +17,9 @@ use crate::report::page::write_text;
 use crate::report::sheet::{Best, Cell, Sheet};
 use crate::report::{self, Messages, align_numbers, table};
 
+/// With more labels only those that occur or have a name are listed.
+const MOST_CLASSES: usize = 256;
+
 /// The measures of one set of label maps against one truth.
 #[derive(Debug, Serialize)]
 struct Measures {
@@ -120,6 +123,10 @@ fn measure(args: &EvaluateArgs, truth: &Path, messages: &Messages) -> Result<Mea
     if all.total() == 0 {
         bail!("{}: every pixel is void; there is nothing to measure (see --void)", truth.display());
     }
+    // Label numbers without names may be large and far between.
+    let shown = |&l: &usize| {
+        labels <= MOST_CLASSES || l < names.names.len() || all.true_pixels(l) + all.given_pixels(l) > 0
+    };
     Ok(Measures {
         truth: truth.into(),
         images: pairs.len(),
@@ -128,7 +135,7 @@ fn measure(args: &EvaluateArgs, truth: &Path, messages: &Messages) -> Result<Mea
         accuracy: all.accuracy(),
         mean_accuracy: all.mean_accuracy(),
         mean_iou: all.mean_iou(),
-        classes: (0..labels).map(|l| class(&all, &names, l)).collect(),
+        classes: (0..labels).filter(shown).map(|l| class(&all, &names, l)).collect(),
         bands: args.band.iter().zip(&bands).map(|(&w, c)| band_of(w, c)).collect(),
     })
 }

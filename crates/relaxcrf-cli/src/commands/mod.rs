@@ -13,9 +13,9 @@ mod stereo;
 mod study;
 mod tune;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use crate::args::{Command, CommonArgs};
+use crate::args::{Command, CommonArgs, MOST_THREADS};
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<()> {
@@ -37,7 +37,14 @@ pub fn run(command: Command) -> Result<()> {
 
 /// Sets up the threads for the whole process. Without a number, rayon reads its own variable.
 fn use_threads(common: &CommonArgs) -> Result<()> {
-    let Some(threads) = common.threads else { return Ok(()) };
+    const VARIABLE: &str = "RAYON_NUM_THREADS";
+    let Some(threads) = common.threads else {
+        let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
+        if let Some(n) = asked.filter(|&n| n > u128::from(MOST_THREADS)) {
+            bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
+        }
+        return Ok(());
+    };
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads.into())
         .build_global()

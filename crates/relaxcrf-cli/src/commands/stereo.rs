@@ -69,7 +69,9 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         let png = picture.png()?;
         relaxcrf::io::write_atomically(path, |out| out.write_all(&png))?;
     }
-    for path in &args.output {
+    // What is written directly may fail half way: before there are other files.
+    let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
+    for path in devices.into_iter().chain(files) {
         disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities)?;
     }
 
@@ -119,6 +121,13 @@ fn check_outputs(args: &StereoArgs) -> Result<()> {
         if outputs[..k].contains(output) {
             bail!("{}: is asked for twice; give two names", output.display());
         }
+    }
+    if args.disparities > usize::from(u16::MAX) {
+        bail!(
+            "--disparities is {}; wanted at most {}, and no more than the width",
+            args.disparities,
+            u16::MAX
+        );
     }
     let eight_bits = args.bits == "8" && args.output.iter().any(|p| crate::specs::extension(p) == "png");
     if eight_bits {

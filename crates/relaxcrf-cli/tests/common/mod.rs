@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use relaxcrf::io::{Palette, write_image, write_labels, write_npy_f32};
 use relaxcrf::synth::{self, SegmentationScene, StereoScene};
@@ -190,6 +191,35 @@ pub fn outcome(output: Output) -> Outcome {
         out: String::from_utf8(output.stdout).unwrap(),
         err: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// The checksum of PNG and zip files.
+pub fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |mut c, &b| {
+        c ^= u32::from(b);
+        (0..8).for_each(|_| c = if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 });
+        c
+    })
+}
+
+/// No run may take longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a command that must end by itself and in time.
+pub fn ends(mut command: Command, what: &str) -> Outcome {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("hangs: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let run = outcome(child.wait_with_output().unwrap());
+    assert!((0..=2).contains(&run.code), "exit code {} of {what}: {}", run.code, run.err);
+    assert!(!run.err.contains("panicked") && !run.err.contains("internal error"), "{what}: {}", run.err);
+    run
 }
 
 /// Measured data that is not part of the project; `None` (said aloud) where it is absent.

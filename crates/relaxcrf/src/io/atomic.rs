@@ -11,12 +11,18 @@ use crate::error::{Error, Result};
 ///
 /// The bytes go to a temporary file in the same folder, which is renamed at the end and removed on any
 /// failure, so an existing file is replaced whole or left alone. A symbolic link is followed; a device
-/// or pipe (`/dev/stdout`) is written directly.
+/// or open pipe (`/dev/stdout`) is written directly.
 pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let fail = |e| unwritable(path, e);
     let target = match fs::metadata(path) {
         Ok(about) if about.is_dir() => {
             return Err(Error::file(path, "cannot be written: it is a folder; give a file name"));
+        }
+        Ok(_) if is_named_pipe(path) => {
+            return Err(Error::file(
+                path,
+                "cannot be written: it is a pipe; give a file name, or /dev/stdout",
+            ));
         }
         Ok(about) if !about.is_file() => {
             let mut out = BufWriter::new(OpenOptions::new().write(true).open(path).map_err(fail)?);
@@ -50,6 +56,21 @@ pub(super) fn replace<E: From<Error>>(
     fill(&mut file)?;
     drop(file);
     Ok(temporary.rename(&target).map_err(fail)?)
+}
+
+/// Whether this is a pipe with a place in the file system: opening it would wait for a reader, who may never come.
+pub fn is_named_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        // The pipe behind /dev/stdout has no path of its own.
+        fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo()) && fs::canonicalize(path).is_ok()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// What kept a file from being written.

@@ -32,7 +32,7 @@ mod tiff;
 mod windows;
 
 pub use array::{Array, array_shape, energies_from_scores, read_array, read_label_images};
-pub use atomic::write_atomically;
+pub use atomic::{is_named_pipe, write_atomically};
 pub use c_unary::{CompressedScores, read_c_unary};
 pub use labels::{LabelMap, read_labels, write_labels};
 pub use limits::{MAX_PIXELS, MAX_VALUES};
@@ -46,7 +46,7 @@ pub use tiff::GeoTags;
 pub use windows::{LabelFile, Raster, Window, npy_shape, write_npy_f32_by_window};
 
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -71,14 +71,36 @@ struct Source {
     kind: Kind,
 }
 
-fn open(path: &Path) -> Result<Source> {
-    let fail = |e: std::io::Error| Error::file(path, format!("cannot be read: {e}"));
-    let file = File::open(path).map_err(fail)?;
-    let about = file.metadata().map_err(fail)?;
-    // A pipe has no length to check headers against, and a directory no bytes at all.
+/// Opens a file on disk to be read.
+///
+/// A pipe has no length to check headers against and may have no end, as some devices; opening one would wait for whoever
+/// writes to it. A directory has no bytes at all.
+pub fn open_regular(path: &Path) -> Result<File> {
+    let about = std::fs::metadata(path).map_err(|e| unreadable(path, e))?;
     if !about.is_file() {
         return Err(Error::file(path, "is not a regular file; give the path of a file on disk"));
     }
+    File::open(path).map_err(|e| unreadable(path, e))
+}
+
+/// A text file on disk, whole.
+pub fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    open_regular(path)?.read_to_string(&mut text).map_err(|e| match e.kind() {
+        std::io::ErrorKind::InvalidData => Error::file(path, "is no text in UTF-8"),
+        _ => unreadable(path, e),
+    })?;
+    Ok(text)
+}
+
+fn unreadable(path: &Path, e: std::io::Error) -> Error {
+    Error::file(path, format!("cannot be read: {e}"))
+}
+
+fn open(path: &Path) -> Result<Source> {
+    let fail = |e: std::io::Error| unreadable(path, e);
+    let file = open_regular(path)?;
+    let about = file.metadata().map_err(fail)?;
     let mut reader = BufReader::new(file);
     let mut start = Vec::with_capacity(8);
     reader.by_ref().take(8).read_to_end(&mut start).map_err(fail)?;
@@ -86,7 +108,35 @@ fn open(path: &Path) -> Result<Source> {
     if start.is_empty() {
         return Err(Error::file(path, "is empty"));
     }
-    Ok(Source { reader, length: about.len(), kind: kind_of(&start) })
+    let kind = kind_of(&start);
+    if kind == Kind::Png {
+        check_palette(path, &mut reader)?;
+        reader.rewind().map_err(fail)?;
+    }
+    Ok(Source { reader, length: about.len(), kind })
+}
+
+/// Refuses a PNG file with a palette of part of a colour, on which the decoder would panic.
+fn check_palette(path: &Path, reader: &mut (impl Read + Seek)) -> Result<()> {
+    const SIGNATURE: u64 = 8;
+    let mut at = SIGNATURE;
+    let mut head = [0; 8];
+    // What is cut off or no chunk is left to the decoder to complain about.
+    while reader.seek(SeekFrom::Start(at)).is_ok() && reader.read_exact(&mut head).is_ok() {
+        let [a, b, c, d, kind @ ..] = head;
+        let length = u32::from_be_bytes([a, b, c, d]);
+        match &kind {
+            b"PLTE" if length % 3 != 0 => {
+                let why =
+                    format!("the picture cannot be read: its palette has {length} bytes, not three a colour");
+                return Err(Error::file(path, why));
+            }
+            b"IDAT" | b"IEND" => break,
+            // Length, kind and check sum.
+            _ => at += 12 + u64::from(length),
+        }
+    }
+    Ok(())
 }
 
 fn kind_of(start: &[u8]) -> Kind {

@@ -62,7 +62,10 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
         [height, width, channels] => Ok((width, height, channels)),
         _ => Err(Error::file(
             path,
-            format!("holds an array of {}; wanted height x width (x channels)", by(&shape)),
+            format!(
+                "holds an array of {}; wanted height x width (x channels), none of them zero",
+                by(&shape)
+            ),
         )),
     }
 }
@@ -74,7 +77,13 @@ fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Imag
         _ => (0, 0, 0),
     };
     Image::new(width, height, channels, data).map_err(|_| {
-        Error::file(path, format!("holds an array of {}; wanted height x width (x channels)", by(&shape)))
+        Error::file(
+            path,
+            format!(
+                "holds an array of {}; wanted height x width (x channels), none of them zero",
+                by(&shape)
+            ),
+        )
     })
 }
 

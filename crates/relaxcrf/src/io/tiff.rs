@@ -14,6 +14,7 @@ use tiff::{ColorType, TiffError};
 
 pub(super) use self::write::write_tiles;
 use super::limits::zeros;
+use super::open_regular;
 use crate::error::{Error, Result};
 
 /// Most bytes of one decoded tile or strip.
@@ -74,7 +75,7 @@ pub(super) fn is_tiff(path: &Path) -> Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }
-    File::open(path).map_err(fail)?.take(4).read_to_end(&mut start).map_err(fail)?;
+    open_regular(path)?.take(4).read_to_end(&mut start).map_err(fail)?;
     Ok(matches!(start[..], [b'I', b'I', 42 | 43, 0] | [b'M', b'M', 0, 42 | 43]))
 }
 
@@ -84,8 +85,8 @@ pub(super) fn is_raster(path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let mut start = [0; 4];
-    let read = File::open(path).and_then(|mut f| f.read_exact(&mut start));
-    let big = read.is_ok() && (start[2] == 43 || start[3] == 43);
+    let read = open_regular(path).is_ok_and(|mut f| f.read_exact(&mut start).is_ok());
+    let big = read && (start[2] == 43 || start[3] == 43);
     // What cannot even be opened is left to the picture reader to complain about.
     Ok(big || TiffWindows::open(path).is_ok_and(|t| !matches!(t.bands, 1 | 3)))
 }
@@ -129,7 +130,7 @@ fn unreadable(path: &Path, e: impl Display) -> Error {
 }
 
 fn decoder(path: &Path) -> Result<Decoder<BufReader<File>>> {
-    let file = File::open(path).map_err(|e| Error::file(path, format!("cannot be read: {e}")))?;
+    let file = open_regular(path)?;
     let mut limits = Limits::default();
     limits.decoding_buffer_size = MAX_CHUNK;
     limits.intermediate_buffer_size = MAX_CHUNK;

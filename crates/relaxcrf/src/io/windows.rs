@@ -58,8 +58,10 @@ impl Raster {
                 [height, width] => ((width, height, 1), None),
                 [height, width, channels] => ((width, height, channels), Some(2)),
                 _ => {
-                    let why =
-                        format!("holds an array of {}; wanted height x width (x channels)", by(file.shape()));
+                    let why = format!(
+                        "holds an array of {}; wanted height x width (x channels), none of them zero",
+                        by(file.shape())
+                    );
                     return Err(Error::file(path, why));
                 }
             };

@@ -12,6 +12,10 @@ pub struct Compatibility {
     spectrum: Spectrum,
 }
 
+/// Labels up to which a table of all pairs is made: it has as many rows as columns, and its eigenvalues take the third
+/// power.
+pub const MOST_LABELS: usize = 1024;
+
 /// What is known about the matrix beyond its entries.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -75,7 +79,7 @@ impl Compatibility {
 
     /// Any symmetric matrix of finite numbers, row-major.
     pub fn matrix(labels: usize, entries: Vec<f32>) -> Result<Self> {
-        if entries.len() != labels * labels {
+        if Some(entries.len()) != labels.checked_mul(labels) {
             return Err(Error::shape(
                 "compatibility matrix",
                 format!("{} entries", entries.len()),
@@ -101,8 +105,9 @@ impl Compatibility {
     }
 
     fn with_spectrum(labels: usize, kind: Kind) -> Result<Self> {
-        if labels == 0 {
-            return Err(Error::value("number of labels", 0, "at least 1"));
+        if !(1..=MOST_LABELS).contains(&labels) {
+            let wanted = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
+            return Err(Error::value("number of labels", labels, wanted));
         }
         let mut c = Self { labels, kind, spectrum: Spectrum { smallest: 0.0, largest: 0.0 } };
         if labels > 1 {
@@ -221,8 +226,11 @@ impl Compatibility {
 
     /// μ as a sum of cuts, `μ(i, j) = Σ_T weight_T [exactly one of i, j in T]`, where one is known.
     ///
-    /// The LP relaxation is exact in that form: one ordered pass per cut, no distortion.
+    /// The LP relaxation is exact in that form: one ordered pass per cut, no distortion. None beyond [`MOST_LABELS`].
     pub fn cuts(&self) -> Option<Vec<Cut>> {
+        if self.labels > MOST_LABELS {
+            return None;
+        }
         let single = |i: usize| (0..self.labels).map(|j| j == i).collect::<Vec<_>>();
         match &self.kind {
             Kind::Potts => Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 }).collect()),

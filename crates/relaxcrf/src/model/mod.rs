@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 pub use self::builder::ModelBuilder;
-pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind};
+pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind, MOST_LABELS};
 pub(crate) use self::kernel::Grid;
 pub use self::kernel::{Features, Kernel};
 pub use self::pairwise::{Normalization, Pairwise, Term};

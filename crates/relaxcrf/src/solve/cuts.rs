@@ -12,9 +12,32 @@
 use rayon::prelude::*;
 
 use super::Context;
+use crate::error::{Error, Result};
 use crate::filter::OrderedMode;
-use crate::model::{Cut, Model};
+use crate::model::{Cut, MOST_LABELS, Model};
 use crate::numeric::rows_per_chunk;
+
+/// The label costs as a sum of cuts, for a method that needs them so.
+pub(super) fn cuts_for(model: &Model, method: &str) -> Result<Vec<Cut>> {
+    require_few_labels(model, method)?;
+    model.compatibility().cuts().ok_or_else(|| Error::Method {
+        method: method.into(),
+        why: "no sum of cuts is known that gives this compatibility matrix".into(),
+        instead: "`tree-lp`, which approximates it by trees".into(),
+    })
+}
+
+/// Fails where a table of all pairs of labels would be too large.
+pub(super) fn require_few_labels(model: &Model, method: &str) -> Result<()> {
+    if model.labels() <= MOST_LABELS {
+        return Ok(());
+    }
+    Err(Error::Method {
+        method: method.into(),
+        why: format!("{} labels are too many for it, which takes {MOST_LABELS}", model.labels()),
+        instead: "`dc-neg`, which takes any number".into(),
+    })
+}
 
 /// Sums this close to 0 or 1 are 0 or 1: what is left of rounding should not cost bins.
 const SNAP: f32 = 1e-6;

@@ -13,11 +13,11 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::cuts::{self, CutTerms, Order};
+use super::cuts::{self, CutTerms, Order, cuts_for};
 use super::tangent;
 use super::{Context, Solver, Step, simplex};
 use crate::beliefs::Beliefs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::OrderedMode;
 use crate::labeling::Labeling;
 use crate::model::{CompatibilityKind, Cut, Model};
@@ -117,11 +117,7 @@ pub(super) struct Lp {
 impl Lp {
     /// For compatibilities that are known as sums of cuts.
     pub fn new(model: &Model, options: LpOptions) -> Result<Self> {
-        let cuts = model.compatibility().cuts().ok_or_else(|| Error::Method {
-            method: "lp".into(),
-            why: "no sum of cuts is known that gives this compatibility matrix".into(),
-            instead: "`tree-lp`, which approximates it by trees".into(),
-        })?;
+        let cuts = cuts_for(model, "lp")?;
         Ok(Self::over(model, &cuts, options, true))
     }
 

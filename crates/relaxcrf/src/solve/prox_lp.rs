@@ -10,10 +10,10 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::cuts::{self, CutTerms, Order};
+use super::cuts::{self, CutTerms, Order, cuts_for};
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::{MAX_BINS, OrderedMode};
 use crate::labeling::Labeling;
 use crate::model::Model;
@@ -78,11 +78,7 @@ pub(super) struct ProxLp {
 
 impl ProxLp {
     pub fn new(model: &Model, options: ProxOptions) -> Result<Self> {
-        let cuts = model.compatibility().cuts().ok_or_else(|| Error::Method {
-            method: "prox-lp".into(),
-            why: "no sum of cuts is known that gives this compatibility matrix".into(),
-            instead: "`tree-lp`, which approximates it by trees".into(),
-        })?;
+        let cuts = cuts_for(model, "prox-lp")?;
         let floor = qp::smallest_curvature(model);
         let reach = model.pairwise().row_sums().iter().map(|d| options.lambda / d.max(floor)).collect();
         Ok(Self {

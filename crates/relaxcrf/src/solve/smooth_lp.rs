@@ -16,11 +16,11 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::cuts::{self, CutTerms, Order};
+use super::cuts::{self, CutTerms, Order, cuts_for};
 use super::dc_neg::DcNeg;
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::filter::MAX_CELLS;
 use crate::labeling::Labeling;
 use crate::model::Model;
@@ -90,11 +90,7 @@ pub(super) struct SmoothLp<'m> {
 
 impl<'m> SmoothLp<'m> {
     pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
-        let cuts = model.compatibility().cuts().ok_or_else(|| Error::Method {
-            method: "smooth-lp".into(),
-            why: "no sum of cuts is known that gives this compatibility matrix".into(),
-            instead: "`tree-lp`, which approximates it by trees".into(),
-        })?;
+        let cuts = cuts_for(model, "smooth-lp")?;
         Ok(Self {
             model,
             terms: CutTerms::new(model, &cuts),

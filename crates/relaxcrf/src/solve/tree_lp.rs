@@ -11,6 +11,7 @@
 
 use std::fmt;
 
+use super::cuts::require_few_labels;
 use super::fuse::fuse;
 use super::lp::{Lp, LpOptions};
 use super::trees::LabelTree;
@@ -63,6 +64,7 @@ impl fmt::Display for TreeOptions {
 /// A solver for the method `tree-lp`: the plain LP where that is exact.
 pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solver>> {
     let costs = model.compatibility();
+    require_few_labels(model, "tree-lp")?;
     if costs.cuts().is_some() {
         return Ok(Box::new(Lp::new(model, options.lp)?));
     }

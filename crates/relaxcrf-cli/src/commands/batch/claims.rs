@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::outputs::make_directory;
+use crate::outputs::{check_regular, make_directory};
 
 /// Claim files; images share them by their names, so that millions of images do not need millions of files.
 const CLAIMS: u64 = 1024;
@@ -64,6 +64,7 @@ impl Drop for Claim {
 }
 
 fn open(path: &Path) -> Result<File> {
+    check_regular(path)?;
     // Nothing is ever written to it.
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
     file.with_context(|| format!("{}: cannot be made", path.display()))

@@ -1,7 +1,6 @@
 //! Lists of images in files: CSV with a heading, or one JSON object a line.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -22,7 +21,7 @@ type Row = BTreeMap<String, String>;
 /// Reads a manifest; a line that is not understood is an error, since it says nothing about which image it means.
 pub fn read(path: &Path) -> Result<Vec<Item>> {
     let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
+    let text = relaxcrf::io::read_text(path)?;
     let rows = if extension(path) == "csv" { csv_rows(path, &text)? } else { json_rows(path, &text)? };
     if rows.is_empty() {
         bail!("{shown}: lists no images");
@@ -117,7 +116,7 @@ mod tests {
     fn read_text(name: &str, text: &str) -> Result<Vec<Item>> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
-        fs::write(&path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
         let mut items = read(&path)?;
         for item in &mut items {
             item.image = item.image.strip_prefix(dir.path()).unwrap().into();

@@ -137,15 +137,9 @@ pub fn open_log(path: &Path) -> Result<Journal> {
 /// The sum over many images, which may have different numbers of labels.
 pub fn add_up<'a>(parts: impl Iterator<Item = (usize, &'a Pixels)> + Clone) -> Option<Confusion> {
     let labels = parts.clone().map(|(labels, _)| labels).max()?;
-    let mut counts = vec![0; labels * (labels + 1)];
-    for (own, part) in parts {
-        for &(truth, given, n) in part {
-            // The last column of each image holds its void predictions.
-            let given = if given >= own { labels } else { given };
-            if truth < labels {
-                counts[truth * (labels + 1) + given] += n;
-            }
-        }
-    }
-    Confusion::from_counts(labels, counts).ok()
+    // The last label of each image stands for its void predictions.
+    let entries = parts.flat_map(|(own, part)| {
+        part.iter().map(move |&(truth, given, n)| (truth, if given >= own { labels } else { given }, n))
+    });
+    Confusion::from_entries(labels, entries).ok()
 }

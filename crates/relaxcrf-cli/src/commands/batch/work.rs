@@ -19,7 +19,6 @@ use super::items::Item;
 use super::record::{Finds, Finished, Record};
 use crate::args::{BatchArgs, ModelArgs};
 use crate::commands::segment::write_beliefs;
-use crate::dataset::sparse;
 use crate::inputs;
 use crate::journal::Journal;
 use crate::memory::{Budget, Needs};
@@ -181,8 +180,8 @@ impl Shop<'_> {
         let [before, after] = [&measured[0], &measured[1]];
         record.accuracy = Some([before.accuracy(), after.accuracy()]);
         record.mean_iou = Some([before.mean_iou(), after.mean_iou()]);
-        record.before = Some(sparse(before));
-        record.after = Some(sparse(after));
+        record.before = Some(before.entries().collect());
+        record.after = Some(after.entries().collect());
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ pub fn find(dir: &Path) -> Result<Vec<PairFiles>> {
     }
     let list = dir.join("pairs.csv");
     if list.is_file() {
-        let text = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
+        let text = io::read_text(&list)?;
         return parse(&text, dir).with_context(|| list.display().to_string());
     }
     let entries = fs::read_dir(dir).with_context(|| shown.to_string())?;

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::io::{Palette, write_labels};
-use relaxcrf::metrics::Confusion;
 use relaxcrf::model::presets::Preset;
 use relaxcrf::solve::Settings;
 use serde::{Deserialize, Serialize};
@@ -19,7 +18,7 @@ use self::chains::{Chains, Outcome};
 use self::tables::Experiment;
 use crate::args::{ModelArgs, ReproduceSegmentationArgs};
 use crate::commands::use_threads;
-use crate::dataset::{Dataset, Item, sparse};
+use crate::dataset::{Dataset, Item};
 use crate::inputs;
 use crate::journal::Journal;
 use crate::outputs::make_directory;
@@ -234,8 +233,8 @@ fn process(
             ordered_calls: outcome.ordered_calls,
             iterations: outcome.iterations,
             labels: model.labels(),
-            confusion: sparse(&item.compare(&model, &own, &truth, void)?),
-            best_confusion: sparse(&item.compare(&model, &outcome.best, &truth, void)?),
+            confusion: item.compare(&model, &own, &truth, void)?.entries().collect(),
+            best_confusion: item.compare(&model, &outcome.best, &truth, void)?.entries().collect(),
         };
         journal.append(&record)?;
         records.push(record);
@@ -251,16 +250,4 @@ fn finite(energy: f64) -> Option<f64> {
 /// A method's name as a folder's.
 fn file_name(method: &str) -> String {
     Path::new(&method.replace(['/', ':', '='], "_")).display().to_string()
-}
-
-/// The way back from [`sparse`]; what does not fit is no record of ours.
-fn dense(labels: usize, entries: &[(usize, usize, u64)]) -> Result<Confusion> {
-    let mut counts = vec![0; labels * (labels + 1)];
-    for &(truth, given, n) in entries {
-        if truth >= labels || given > labels {
-            bail!("results.jsonl: a label is out of range; move the file away to start afresh");
-        }
-        counts[truth * (labels + 1) + given] = n;
-    }
-    Ok(Confusion::from_counts(labels, counts)?)
 }

@@ -92,15 +92,15 @@ struct Study {
 
 /// Measures and reports.
 pub fn run(args: &StudyFilterArgs) -> Result<()> {
-    make_directory(&args.out)?;
-    for name in ["filter.html", "filter.md", "filter.csv"] {
-        check_writable(&args.out.join(name), &[])?;
-    }
     use_threads(&args.common)?;
     let image = match &args.image {
         Some(path) => io::read_image(path)?,
         None => synth::segmentation(320, 213, 6, args.common.seed)?.image,
     };
+    make_directory(&args.out)?;
+    for name in ["filter.html", "filter.md", "filter.csv"] {
+        check_writable(&args.out.join(name), &[])?;
+    }
     let meter = Meter::new(args.common.quiet, "comparing sums");
     let mut positions = Vec::new();
     for &sigma in &args.sigmas {

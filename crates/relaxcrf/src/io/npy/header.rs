@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 
 /// Real headers have under 200 bytes; structured types, which are not read, can have more.
 const MAX_TEXT: u64 = 1 << 16;
+/// Characters of a header that a message quotes.
+const MAX_SHOWN: usize = 160;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -63,7 +65,9 @@ impl Header {
         let mut text = vec![0; text_length as usize];
         source.read_exact(&mut text).map_err(cut)?;
         let text = String::from_utf8_lossy(&text);
-        let bad = |why: String| Error::file(path, format!("the .npy header `{}` {why}", text.trim()));
+        // Control characters would reach the user's terminal, and a header may be long.
+        let shown: String = text.trim().chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect();
+        let bad = |why: String| Error::file(path, format!("the .npy header `{shown}` {why}"));
         let mut parser = Parser { text: &text };
         let fields = parser.dictionary().ok_or_else(|| bad("is not understood".into()))?;
         let (Some(descr), Some(fortran), Some(shape)) = (fields.descr, fields.fortran, fields.shape) else {

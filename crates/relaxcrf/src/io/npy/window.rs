@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::atomic::{replace, unwritable};
 use super::super::limits::by;
+use super::super::open_regular;
 use super::header::{self, Class, Header};
 use super::{Sample, decode_any};
 use crate::error::{Error, Result};
@@ -23,7 +24,7 @@ impl NpyWindows {
     /// Checks the header against the file's length.
     pub fn open(path: &Path) -> Result<Self> {
         let fail = |e: std::io::Error| Error::file(path, format!("cannot be read: {e}"));
-        let mut file = File::open(path).map_err(fail)?;
+        let mut file = open_regular(path)?;
         let length = file.metadata().map_err(fail)?.len();
         let header = Header::read(path, &mut file, length)?;
         if header.fortran && header.shape.len() > 1 {

@@ -1,10 +1,10 @@
 //! From stored results to the paper's tables.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use relaxcrf::metrics::Confusion;
 use serde::Serialize;
 
-use super::{Record, Setup, dense};
+use super::{Record, Setup};
 use crate::dataset::Dataset;
 use crate::report::page::{Block, Page, Section};
 use crate::report::plot::{Axis, Plot, Series};
@@ -100,7 +100,7 @@ impl Experiment {
         for k in 0..data.items.len() {
             for of_method in records {
                 let r = of_method[k];
-                let confusion = dense(r.labels, &r.confusion)?;
+                let confusion = counted(r.labels, &r.confusion)?;
                 images.push(ImageRow {
                     image: r.image.clone(),
                     method: r.method.clone(),
@@ -134,6 +134,12 @@ fn gap(r: &Record) -> Option<f64> {
     Some(((energy - bound) / energy.abs().max(f64::MIN_POSITIVE)).max(0.0))
 }
 
+/// What a record counted; what does not fit is no record of ours.
+fn counted(labels: usize, entries: &[(usize, usize, u64)]) -> Result<Confusion> {
+    Confusion::from_entries(labels, entries.iter().copied())
+        .context("results.jsonl: a label is out of range; move the file away to start afresh")
+}
+
 fn merged<'a>(
     records: &[&'a Record],
     of: impl Fn(&'a Record) -> &'a Vec<(usize, usize, u64)>,
@@ -141,7 +147,7 @@ fn merged<'a>(
     let labels = records.iter().map(|r| r.labels).max().unwrap_or(1);
     let mut all = Confusion::new(labels);
     for &r in records {
-        all.merge(&dense(labels, of(r))?);
+        all.merge(&counted(labels, of(r))?);
     }
     Ok(all)
 }

@@ -1,0 +1,145 @@
+//! Files that are no files, and label numbers so large that tables of all pairs would not fit: each is an error, in time.
+
+mod common;
+
+use common::{Place, ends, program};
+use relaxcrf::io::Palette;
+use relaxcrf::io::write_labels;
+
+/// Fails with all the texts, and leaves nothing behind.
+fn refuses(place: &Place, line: &str, texts: &[&str]) {
+    let before = place.names();
+    let mut command = program(&place.path(""));
+    command.args(line.split_whitespace());
+    let run = ends(command, line).failed(1, texts);
+    assert_eq!(run.out, "", "{line}");
+    assert_eq!(place.names(), before, "after {line}");
+}
+
+#[cfg(unix)]
+fn pipe(place: &Place, name: &str) {
+    let made = std::process::Command::new("mkfifo").arg(place.path(name)).status();
+    assert!(made.is_ok_and(|s| s.success()), "mkfifo {name}");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_not_waited_for() {
+    let place = Place::new();
+    for name in ["p.png", "p.npy", "p.tif", "p.csv", "p.txt"] {
+        pipe(&place, name);
+    }
+    for line in [
+        "segment p.png --probs probs.npy -o out.png",
+        "segment p.tif --probs probs.npy -o out.png",
+        "segment image.png --probs p.npy -o out.png",
+        "segment image.png --unary p.npy -o out.png",
+        "segment image.png --labels p.png -o out.png",
+        "segment image.png --probs p.npy --tile 16 -o out.tif",
+        "segment p.png --probs probs.npy --dry-run -o out.png",
+        "energy image.png --probs probs.npy --labels p.png",
+        "evaluate p.png p.png",
+        "evaluate truth.png truth.png --names p.txt",
+        "batch p.csv -o made",
+    ] {
+        refuses(&place, line, &["p."]);
+    }
+    for line in [
+        "segment image.png --probs probs.npy -o p.png",
+        "segment image.png --probs probs.npy -o p.npy",
+        "segment image.png --probs probs.npy -o p.tif",
+        "segment image.png --probs probs.npy -o out.png --save-probs p.npy",
+        "evaluate truth.png truth.png --csv p.csv",
+        "stereo image.png image.png --disparities 4 -o p.png",
+    ] {
+        refuses(&place, line, &["p."]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_log_that_is_a_pipe_or_has_no_end() {
+    let place = Place::new();
+    let line = "batch image.png --probs . -o made";
+    std::fs::create_dir(place.path("made")).unwrap();
+    pipe(&place, "made/log.jsonl");
+    let mut command = program(&place.path(""));
+    command.args(line.split_whitespace());
+    ends(command, line).failed(1, &["log.jsonl", "not a regular file"]);
+
+    refuses(&place, "evaluate truth.png truth.png --names /dev/zero", &["/dev/zero", "not a regular file"]);
+}
+
+#[test]
+fn large_label_numbers() {
+    let place = Place::new();
+    let mut far: Vec<u16> = vec![0; common::WIDTH * common::HEIGHT];
+    far[7] = 65_534;
+    write_labels(&place.path("far.png"), common::WIDTH, common::HEIGHT, &far, &Palette::voc()).unwrap();
+
+    let line = "evaluate far.png far.png --json";
+    let mut command = program(&place.path(""));
+    command.args(line.split_whitespace());
+    let measures = ends(command, line).fine().json();
+    let measures = &measures[0];
+    assert_eq!(measures["accuracy"], 1.0);
+    assert_eq!(measures["mean_iou"], 1.0);
+    assert_eq!(measures["classes"].as_array().map(Vec::len), Some(2));
+
+    for costs in ["linear", "linear:2"] {
+        let line = format!("segment image.png --labels far.png --compat {costs} -m mf5 -o out.png");
+        refuses(&place, &line, &["65535", "1024", "Potts"]);
+    }
+    for method in ["lp", "prox-lp", "smooth-lp", "tree-lp"] {
+        let line = format!("segment image.png --labels far.png -m {method} -o out.png");
+        refuses(&place, &line, &[method, "65535 labels", "dc-neg"]);
+    }
+}
+
+#[test]
+fn a_palette_of_part_of_a_colour() {
+    let place = Place::new();
+    place.write("broken.png", &png_with_palette(&[1, 2, 3, 4]));
+    refuses(
+        &place,
+        "segment broken.png --probs probs.npy -o out.png",
+        &["broken.png", "palette has 4 bytes"],
+    );
+    refuses(&place, "evaluate broken.png broken.png", &["broken.png", "palette has 4 bytes"]);
+    refuses(&place, "study filter --image broken.png --out made", &["broken.png", "palette has 4 bytes"]);
+}
+
+/// One black pixel, indexed, with check sums that are right.
+fn png_with_palette(palette: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
+    let mut chunk = |kind: &[u8; 4], data: &[u8]| {
+        let checked = [&kind[..], data].concat();
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(&checked);
+        bytes.extend(common::crc(&checked).to_be_bytes());
+    };
+    chunk(b"IHDR", &[0, 0, 0, 1, 0, 0, 0, 1, 8, 3, 0, 0, 0]);
+    chunk(b"PLTE", palette);
+    // A stored deflate block of two zeros: filter and pixel.
+    chunk(b"IDAT", &[0x78, 1, 1, 2, 0, 0xfd, 0xff, 0, 0, 0, 2, 0, 1]);
+    chunk(b"IEND", &[]);
+    bytes
+}
+
+#[test]
+fn sizes_are_compared_before_anything_is_estimated() {
+    let place = Place::new();
+    let line = "segment other.png --probs probs.npy --dry-run -o out.png";
+    let other = relaxcrf::Image::new(5, 4, 3, vec![9.0; 60]).unwrap();
+    relaxcrf::io::write_image(&place.path("other.png"), &other).unwrap();
+    refuses(&place, line, &["other.png is 5x4", "probs.npy is 40x30"]);
+}
+
+#[test]
+fn absurd_numbers_of_threads() {
+    let place = Place::new();
+    let line = "segment image.png --probs probs.npy -o out.png";
+    let mut command = program(&place.path(""));
+    command.args(line.split_whitespace()).env("RAYON_NUM_THREADS", "1000000000");
+    ends(command, line).failed(1, &["RAYON_NUM_THREADS", "1000000000", "1024"]);
+}
