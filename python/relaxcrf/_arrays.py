@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DtypeError, InputWarning, ShapeError
+from ._numbers import shown
+from .errors import ArgumentError, DtypeError, InputWarning, ShapeError
 
 
 def as_array(x: Any, what: str) -> np.ndarray:
@@ -15,7 +16,12 @@ def as_array(x: Any, what: str) -> np.ndarray:
     if not isinstance(x, np.ndarray):
         x = _from_protocol(x, what)
     if x.dtype.kind in "biuf":
-        return x
+        if np.ma.is_masked(x):
+            raise ArgumentError(
+                f"{what} is a masked array that hides {np.ma.count_masked(x)} of {x.size} values, and what they are "
+                "is not known here: give them one with .filled(...)"
+            )
+        return np.asarray(x)  # without the manners of a subclass such as np.matrix
     if x.dtype.kind == "O":
         raise DtypeError(f"{what} is an array of Python objects, but numbers are needed: ragged rows, or None inside?")
     raise DtypeError(f"{what} has dtype {x.dtype}, but real numbers are needed")
@@ -30,7 +36,7 @@ def _from_protocol(x: Any, what: str) -> np.ndarray:
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)
     try:
-        return np.asarray(x)
+        return np.asanyarray(x)  # with its mask, if it has one
     except (TypeError, ValueError) as e:
         raise DtypeError(f"{what} of type {type(x).__name__} cannot be read as an array: {e}") from e
 
@@ -46,7 +52,7 @@ def as_float32(x: Any, what: str) -> np.ndarray:
 def axis_of(axis: Any, ndim: int, name: str, what: str) -> int:
     """A checked axis, counted from the front."""
     if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool) or not -ndim <= axis < ndim:
-        raise ShapeError(f"{name} is {axis!r}, but {what} has the axes {-ndim} to {ndim - 1}")
+        raise ShapeError(f"{name} is {shown(axis)}, but {what} has the axes {-ndim} to {ndim - 1}")
     return int(axis) % ndim
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._functions import get_num_threads
 from ._model import Model
+from ._numbers import shown, whole
 from ._refine import Preset, _check_output, preset_of, refine
 from ._solve import solve
 from .errors import ArgumentError, MethodError, ShapeError
@@ -84,10 +85,10 @@ def batch(
     ['ndarray', 'ShapeError', 'ndarray']
     """
     if errors not in ("return", "raise"):
-        raise ArgumentError(f"errors is {errors!r}, but must be 'return' or 'raise'")
+        raise ArgumentError(f"errors is {shown(errors)}, but must be 'return' or 'raise'")
     _check_output(output)
-    jobs = _positive("jobs", jobs, get_num_threads(), 1)
-    lookahead = _positive("lookahead", lookahead, jobs, 0)
+    jobs = get_num_threads() if jobs is None else whole(jobs, "jobs", 1)
+    lookahead = jobs if lookahead is None else whole(lookahead, "lookahead")
     _check_method(method)
     _check_many(images, probabilities)
     options = {
@@ -157,14 +158,6 @@ def _pairs(images: Iterator, probabilities: Iterator) -> Iterator:
             raise ShapeError(f"the {lacking} end after {count}, but there is more of the other; each image needs its own")
         yield image, p
         count += 1
-
-
-def _positive(name: str, value: Optional[int], default: int, least: int) -> int:
-    if value is None:
-        return default
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise ArgumentError(f"{name} is {value!r}, but must be a whole number, {least} or more")
-    return int(value)
 
 
 def _check_method(method: Optional[str]) -> None:

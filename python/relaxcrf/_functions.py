@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Optional
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, from_rows, rows_of
+from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of
 from ._kernels import image_rows
-from .errors import ArgumentError, ShapeError
+from ._numbers import MOST_LABELS, number, optional, whole
+from .errors import ShapeError
 
 
 def stereo_unary(
@@ -60,14 +62,17 @@ def stereo_unary(
         raise ShapeError(f"the right image has shape {pair[1].shape}, but the left one has {pair[0].shape}: rectified?")
     if pair[0].ndim not in (2, 3):
         raise ShapeError(f"images have shape {pair[0].shape}, but height x width x channels is needed")
-    axis = None if pair[0].ndim == 2 else channel_axis
-    shape = pair[0].shape if axis is None else np.moveaxis(pair[0], axis, -1).shape[:-1]
+    shape, axis = pair[0].shape, None
+    if len(shape) == 3 and channel_axis is not None:
+        axis = axis_of(channel_axis, 3, "channel_axis", "the image")
+        shape = shape[:axis] + shape[axis + 1 :]
     if len(shape) != 2:
         raise ShapeError(f"images have shape {pair[0].shape}, but height x width with one axis of channels is needed")
-    rows = [image_rows(image, shape, axis) for image in pair]
-    if not 1 <= disparities <= 65535:
-        raise ArgumentError(f"disparities is {disparities}, but must be 1 to 65535")
-    costs = _core.stereo_unary(*rows, *shape, disparities, measure, radius, truncation, threads)
+    labels = whole(disparities, "disparities", 1, MOST_LABELS)
+    radius = whole(radius, "radius")
+    truncation = optional(number, truncation, "truncation")
+    rows = [image_rows(image, shape, axis, dimensions=sys.maxsize) for image in pair]
+    costs = _core.stereo_unary(*rows, *shape, labels, measure, radius, truncation, threads)
     return from_rows(costs, shape, 0)
 
 

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
 from ._arrays import as_array, as_float32, axis_of, rows_of, size, warn
-from .errors import ArgumentError, ShapeError
+from ._numbers import MOST_DIMENSIONS, number, shown
+from .errors import ArgumentError, DtypeError, ShapeError
 
 Sigma = Union[float, Sequence[float]]
 
 
-def _numbers(value: Any, name: str) -> list:
+def numbers(value: Any, name: str) -> list:
+    """One number, or several in a row, as floats."""
+    if isinstance(value, Number):
+        return [number(value, name)]
     try:
-        numbers = [float(v) for v in np.atleast_1d(as_array(value, name))]
-    except TypeError as e:
-        raise ArgumentError(f"{name} is {value!r}, but must be a number or one number per axis") from e
-    bad = [v for v in numbers if not (np.isfinite(v) and v > 0)]
-    if bad or not numbers:
-        raise ArgumentError(f"{name} is {value!r}, but must be positive and finite")
-    return numbers
+        array = np.atleast_1d(as_array(value, name))
+    except DtypeError as e:
+        raise ArgumentError(f"{name} is {shown(value)}, but must be a number or one number per axis") from e
+    if array.ndim > 1:
+        raise ArgumentError(f"{name} has shape {array.shape}, but must be a number or one number per axis")
+    return array.astype(float).tolist()
+
+
+def _deviations(value: Any, name: str) -> list:
+    given = numbers(value, name)
+    if not given or not all(np.isfinite(v) and v > 0 for v in given):
+        raise ArgumentError(f"{name} is {shown(value)}, but must be positive and finite")
+    return given
 
 
 def _weight(value: Any) -> float:
-    weight = float(value)
+    weight = number(value, "weight")
     if not (np.isfinite(weight) and weight >= 0):
-        raise ArgumentError(f"weight is {value!r}, but must be a finite number, 0 or more (positive smooths)")
+        raise ArgumentError(f"weight is {shown(value)}, but must be a finite number, 0 or more (positive smooths)")
     return weight
 
 
@@ -53,7 +64,7 @@ class Gaussian:
     """
 
     def __init__(self, sigma: Sigma, weight: float = 1.0) -> None:
-        self.sigma = _numbers(sigma, "sigma")
+        self.sigma = _deviations(sigma, "sigma")
         self.weight = _weight(weight)
 
     def __repr__(self) -> str:
@@ -99,8 +110,8 @@ class Bilateral:
         channel_axis: Optional[int] = -1,
     ) -> None:
         self.image = as_array(image, "image")
-        self.sigma_xy = _numbers(sigma_xy, "sigma_xy")
-        self.sigma_rgb = _numbers(sigma_rgb, "sigma_rgb")
+        self.sigma_xy = _deviations(sigma_xy, "sigma_xy")
+        self.sigma_rgb = _deviations(sigma_rgb, "sigma_rgb")
         self.weight = _weight(weight)
         self.channel_axis = channel_axis
 
@@ -161,8 +172,10 @@ class Features:
 Kernel = Union[Gaussian, Bilateral, Features]
 
 
-def image_rows(image: np.ndarray, shape: tuple, channel_axis: Optional[int]) -> np.ndarray:
-    """The image as one row of channels per pixel of a grid of that shape."""
+def image_rows(
+    image: np.ndarray, shape: tuple, channel_axis: Optional[int], dimensions: int = MOST_DIMENSIONS
+) -> np.ndarray:
+    """The image as one row of channels per pixel of a grid of that shape, axes and channels within `dimensions`."""
     if channel_axis is None or image.ndim == len(shape):
         spatial, rows = image.shape, None
     elif image.ndim == len(shape) + 1:
@@ -176,6 +189,12 @@ def image_rows(image: np.ndarray, shape: tuple, channel_axis: Optional[int]) -> 
         raise ShapeError(
             f"image is {size(spatial)} but the energies or probabilities are {size(shape)}"
             f"{_likely_fix(image, spatial, shape, channel_axis)}"
+        )
+    channels = 1 if rows is None else image.shape[rows]
+    if len(shape) + channels > dimensions:
+        raise ArgumentError(
+            f"number of feature dimensions is {len(shape) + channels} ({len(shape)} axes and {channels} channels of "
+            f"the image), but must be 1 to {dimensions}: is channel_axis right?"
         )
     values = as_float32(image, "image")
     return values.reshape(-1, 1) if rows is None else rows_of(values, rows)

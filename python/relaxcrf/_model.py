@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, warn
 from ._kernels import Kernel
+from ._numbers import MOST_LABELS, check_labels, check_points, number, optional, shown, whole
 from .errors import ArgumentError, DtypeError, ShapeError
 
 _SUM_TOLERANCE = 0.02
@@ -79,9 +80,7 @@ class Model:
     ) -> None:
         if hasattr(kernels, "_specification"):
             kernels = [kernels]  # type: ignore[list-item]
-        for kernel in kernels:
-            if not hasattr(kernel, "_specification"):
-                raise DtypeError(f"kernel {kernel!r} is none of Gaussian, Bilateral and Features")
+        kernels = list(_each_kernel(kernels))
         self._shape, self._axis, self._filter = tuple(shape), axis, str(filter)
         self._compatibility = _parse_compatibility(compatibility, rows.shape[1])
         self._core = _core.Model(
@@ -107,6 +106,7 @@ class Model:
         >>> relaxcrf.Model.from_probabilities(p, [relaxcrf.Gaussian(2)], label_axis=-1).labels
         2
         """
+        clip = number(clip, "clip")
         rows, shape, axis = probability_rows(probabilities, label_axis)
         return cls._of_rows(_core.unary_from_probabilities(rows, clip), shape, axis, kernels, options)
 
@@ -143,10 +143,12 @@ class Model:
         >>> relaxcrf.Model.from_labels(scribbles, 2, [relaxcrf.Gaussian(2)], unsure=255).shape
         (4, 5)
         """
+        n_labels = whole(n_labels, "n_labels", 1, MOST_LABELS)
+        confidence = number(confidence, "confidence")
+        unsure = optional(whole, unsure, "unsure", 0, MOST_LABELS)
         array = as_array(labels, "labels")
-        marks = label_values(array, 65535)
-        rows = _core.unary_from_labels(marks, n_labels, confidence, unsure)
         axis = axis_of(label_axis, array.ndim + 1, "label_axis", "the model")
+        rows = _core.unary_from_labels(label_values(array, MOST_LABELS), n_labels, confidence, unsure)
         return cls._of_rows(rows, array.shape, axis, kernels, options)
 
     @classmethod
@@ -248,6 +250,19 @@ class Model:
         return _unpickle, (*state, self._compatibility, self._filter, self.normalization)
 
 
+def _each_kernel(kernels: Any) -> Iterator[Kernel]:
+    # One at a time: the first that is none ends it, however many would follow.
+    try:
+        for kernel in kernels:
+            if not hasattr(kernel, "_specification"):
+                raise DtypeError(f"kernel {shown(kernel)} is none of Gaussian, Bilateral and Features")
+            yield kernel
+    except DtypeError:
+        raise
+    except (NotImplementedError, TypeError) as e:
+        raise DtypeError(f"kernels of type {type(kernels).__name__} is no sequence of kernels: {e}") from e
+
+
 class _Stored:
     """A kernel as the extension module returned it."""
 
@@ -284,7 +299,7 @@ def _parse_compatibility(given: Any, labels: int) -> tuple:
         except ValueError:
             pass
         raise ArgumentError(
-            f"compatibility is {given!r}, but must be 'potts', 'linear', 'linear:T', one weight per label or a matrix"
+            f"compatibility is {shown(given)}, but must be 'potts', 'linear', 'linear:T', one weight per label or a matrix"
         )
     array = as_float32(given, "compatibility")
     if array.shape == (labels,):
@@ -303,6 +318,8 @@ def check_label_axis(array: np.ndarray, axis: int, what: str) -> int:
             f"{what} has shape {array.shape}, but labels x height x width (or labels x points) is needed"
         )
     axis = axis_of(axis, array.ndim, "label_axis", what)
+    check_labels(array.shape[axis], what)
+    check_points(_without(array.shape, axis), what)
     if array.shape[axis] == 1:
         warn(
             f"{what} of shape {array.shape} have one label on axis {axis}, so there is nothing to decide: for the "
@@ -342,6 +359,7 @@ def _check_sums(array: np.ndarray, axis: int) -> None:
 
 def label_values(array: np.ndarray, largest: int) -> np.ndarray:
     """Flat labels as the extension module takes them."""
+    check_points(array.shape, "labels")
     if array.dtype.kind not in "biu":
         if array.dtype.kind != "f" or not (array == np.rint(array)).all():
             raise DtypeError(f"labels have dtype {array.dtype}, but whole numbers are needed: argmax of them first?")

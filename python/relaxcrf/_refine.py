@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple, Optional, Sequence, Sized, Union
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from . import _core
 from ._arrays import as_array, from_rows, size, small_labels
 from ._kernels import Bilateral, Gaussian, check_scale, image_rows
 from ._model import Model, probability_rows
+from ._numbers import number, shown, whole
 from ._solve import solve
-from .errors import ArgumentError, ShapeError
+from .errors import ArgumentError, DtypeError, ShapeError
 
 
 class Preset(NamedTuple):
@@ -46,11 +47,15 @@ def presets() -> dict:
 _KEYS = {"gaussian": ("sigma", "weight"), "bilateral": ("sigma_xy", "sigma_rgb", "weight")}
 
 
-def read_preset(path: Any) -> Preset:
+def read_preset(path: Union[str, os.PathLike]) -> Preset:
     """Reads a preset file, such as the ``best.toml`` that ``relaxcrf tune`` writes.
 
     Needs Python 3.11 or later, or the package tomli.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        # A number would be a file that is open already, and would be closed.
+        raise DtypeError(f"path is {shown(path)}, but must be a str or an os.PathLike")
+    path = os.fsdecode(path)
     try:
         import tomllib
     except ImportError:
@@ -63,10 +68,10 @@ def read_preset(path: Any) -> Preset:
     try:
         with open(path, "rb") as file:
             given = tomllib.load(file)
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
-    stem = os.path.splitext(os.path.basename(os.fspath(path)))[0]
-    texts = {"name": stem, "summary": "", "source": os.fspath(path), "normalization": "symmetric"}
+    stem = os.path.splitext(os.path.basename(path))[0]
+    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric"}
     unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
     if unknown:
         raise ArgumentError(f"{path}: has no use for {', '.join(unknown)}; is it a preset file?")
@@ -76,16 +81,22 @@ def read_preset(path: Any) -> Preset:
         part = given.get(kernel)
         if not isinstance(part, dict) or set(part) != set(keys):
             raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
-        try:
-            kernels[kernel] = tuple(float(part[key]) for key in keys)
-        except (TypeError, ValueError):
-            raise ArgumentError(f"{path}: [{kernel}] holds something that is no number: {part}") from None
-        if not all(np.isfinite(kernels[kernel])) or min(kernels[kernel][:-1]) <= 0 or kernels[kernel][-1] < 0:
-            raise ArgumentError(f"{path}: [{kernel}] is {part}; sigmas must be positive, weights 0 or more")
-    iterations = given.get("iterations", 10)
-    if not isinstance(iterations, int) or iterations < 0:
-        raise ArgumentError(f"{path}: iterations is {iterations!r}, but must be a whole number, 0 or more")
-    return Preset(iterations=iterations, **texts, **kernels)
+        kernels[kernel] = tuple(part[key] for key in keys)
+    return _checked(Preset(iterations=given.get("iterations", 10), **texts, **kernels), path)
+
+
+def _checked(preset: Preset, where: str) -> Preset:
+    """The preset with plain numbers in it, all of which make sense."""
+    kernels = {}
+    for kernel, keys in _KEYS.items():
+        name, given = f"{where}: {kernel}", getattr(preset, kernel)
+        fits = isinstance(given, Sized) and len(given) == len(keys)
+        values = tuple(map(number, given, [f"{name}.{key}" for key in keys])) if fits else ()
+        if not fits or not all(np.isfinite(values)) or min(values[:-1]) <= 0 or values[-1] < 0:
+            wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
+            raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
+        kernels[kernel] = values
+    return preset._replace(iterations=whole(preset.iterations, f"{where}: iterations"), **kernels)
 
 
 def refine(
@@ -139,12 +150,10 @@ def refine(
     """
     _check_output(output)
     chosen = preset_of(preset)
-    if not (np.isfinite(data_range) and data_range > 0):
-        raise ArgumentError(f"data_range is {data_range!r}, but must be a positive number such as 255 or 1")
+    scale = color_scale(data_range)
     image = as_array(image, "image")
     probabilities = as_array(probabilities, "probabilities")
     _check_binary_map(image, probabilities, channel_axis)
-    scale = data_range / 255.0
     sigma_xy, sigma_rgb, weight = chosen.bilateral
     sigma_rgb *= scale
     options = {"normalization": chosen.normalization, "threads": threads}
@@ -183,15 +192,23 @@ def positions(shape: tuple, sigma: Any, origin: Optional[Sequence[int]] = None) 
     return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
 
 
+def color_scale(data_range: Any) -> float:
+    """What colour sigmas for 0 to 255 are multiplied by."""
+    width = number(data_range, "data_range")
+    if not (np.isfinite(width) and width > 0):
+        raise ArgumentError(f"data_range is {shown(data_range)}, but must be a positive number such as 255 or 1")
+    return width / 255.0
+
+
 def _check_output(output: str) -> None:
     if output not in ("labels", "probabilities", "result"):
-        raise ArgumentError(f"output is {output!r}, but must be 'labels', 'probabilities' or 'result'")
+        raise ArgumentError(f"output is {shown(output)}, but must be 'labels', 'probabilities' or 'result'")
 
 
 def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
     """The preset of that name or file."""
     if isinstance(preset, Preset):
-        return preset
+        return _checked(preset, "preset")
     known = presets()
     if preset is None:
         return next(iter(known.values()))
@@ -199,7 +216,7 @@ def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
         return known[preset]
     if isinstance(preset, os.PathLike) or (isinstance(preset, str) and any(c in preset for c in "./\\")):
         return read_preset(preset)
-    raise ArgumentError(f"preset is {preset!r}, but must be one of {', '.join(known)}, a file, or a Preset")
+    raise ArgumentError(f"preset is {shown(preset)}, but must be one of {', '.join(known)}, a file, or a Preset")
 
 
 def _check_binary_map(image: np.ndarray, probabilities: np.ndarray, channel_axis: Optional[int]) -> None:

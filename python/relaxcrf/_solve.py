@@ -10,6 +10,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
 from ._model import Model
+from ._numbers import number, optional, whole
 from .errors import DtypeError, ShapeError
 
 
@@ -154,6 +155,9 @@ def solve(
     """
     if not isinstance(model, Model):
         raise DtypeError(f"model is a {type(model).__name__}, but a relaxcrf.Model is needed")
+    max_iter = optional(whole, max_iter, "max_iter")
+    tol, time_limit = optional(number, tol, "tol"), optional(number, time_limit, "time_limit")
+    until_gap, seed = optional(number, until_gap, "until_gap"), whole(seed, "seed", 0, 2**64 - 1)
     bar = _bar(method) if progress else None
 
     def tell(*parts: Any) -> Any:
@@ -193,7 +197,10 @@ def _start(model: Model, init: Any) -> Optional[np.ndarray]:
         init = init.probabilities
     array = as_array(init, "init")
     if array.shape == model.shape:
-        return np.eye(model.labels, dtype=np.float32)[model._labels(array)]
+        labels = model._labels(array)
+        certain = np.zeros((labels.size, model.labels), np.float32)
+        certain[np.arange(labels.size), labels] = 1
+        return certain
     wanted = list(model.shape)
     wanted.insert(model.label_axis, model.labels)
     if array.shape != tuple(wanted):

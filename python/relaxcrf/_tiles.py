@@ -11,7 +11,8 @@ from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
-from ._refine import Preset, positions, preset_of
+from ._numbers import check_labels, optional, shown, whole
+from ._refine import Preset, color_scale, positions, preset_of
 from .errors import ArgumentError, ShapeError
 
 
@@ -29,23 +30,21 @@ class Windows:
         threads: Optional[int],
     ) -> None:
         if output not in ("labels", "probabilities"):
-            raise ArgumentError(f"output is {output!r}, but must be 'labels' or 'probabilities'")
-        if not (np.isfinite(data_range) and data_range > 0):
-            raise ArgumentError(f"data_range is {data_range!r}, but must be a positive number such as 255 or 1")
+            raise ArgumentError(f"output is {shown(output)}, but must be 'labels' or 'probabilities'")
         if method is not None:
             _core.tile_check_method(method)
         self.preset = preset_of(preset)
         self.label_axis, self.channel_axis = label_axis, channel_axis
-        self.scale = data_range / 255.0
+        self.scale = color_scale(data_range)
         self.method, self.output, self.threads = method, output, threads
 
     def spatial(self, image: Any, probabilities: Any) -> tuple:
         """The common sizes of image and probabilities, and where labels and channels are (None for no axis)."""
         for array, what in ((image, "image"), (probabilities, "probabilities")):
-            if not hasattr(array, "shape") or not hasattr(array, "__getitem__"):
-                raise ArgumentError(f"{what} of type {type(array).__name__} has no shape and cannot be sliced")
+            _check_sliceable(array, what, "__getitem__")
         shape = tuple(probabilities.shape)
         axis = axis_of(self.label_axis, len(shape), "label_axis", "the array of probabilities")
+        check_labels(shape[axis], "probabilities")
         sizes = shape[:axis] + shape[axis + 1 :]
         pixels, channel = tuple(image.shape), None
         if self.channel_axis is not None and len(pixels) == len(shape):
@@ -62,11 +61,10 @@ class Windows:
         """Pixels around a tile along each axis."""
         if isinstance(halo, str):
             if halo != "auto":
-                raise ArgumentError(f"halo is {halo!r}, but must be 'auto' or a number of pixels")
+                raise ArgumentError(f"halo is {shown(halo)}, but must be 'auto' or a number of pixels")
             kernels = [self.preset.gaussian, self.preset.bilateral]
             return [_core.tile_halo([k[0] for k in kernels if k[-1] > 0])] * axes
-        halos = [_whole(h, "halo", 0) for h in np.broadcast_to(halo, (axes,)).tolist()]
-        return halos
+        return [whole(h, "halo", instead=_AUTO) for h in np.broadcast_to(halo, (axes,)).tolist()]
 
     def refine(self, image: np.ndarray, probabilities: np.ndarray, origin: list, whole: tuple, check: bool) -> Any:
         """One window: labels, or probabilities shaped as the given ones. Positions are those in the whole image."""
@@ -139,10 +137,15 @@ def cut(array: Any, window: Sequence[tuple], extra: Optional[int]) -> np.ndarray
     return array[tuple(index)]
 
 
-def _whole(value: Any, name: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ArgumentError(f"{name} is {value!r}, but must be 'auto' or a whole number, {least} or more")
-    return int(value)
+_AUTO = "'auto' or "
+
+
+def _check_sliceable(array: Any, what: str, operation: str) -> None:
+    # A memoryview has both, but knows slices along one axis only.
+    if isinstance(array, memoryview) or not hasattr(array, "shape") or not hasattr(array, operation):
+        raise ArgumentError(
+            f"{what} of type {type(array).__name__} has no shape, or no windows can be sliced: np.asarray of it?"
+        )
 
 
 def refine_tiled(
@@ -206,11 +209,11 @@ def refine_tiled(
     labels = probabilities.shape[axis]
     halos = windows.halos(halo, len(sizes))
     if isinstance(tile, str) and tile == "auto":
-        limit = None if memory is None else _whole(memory, "memory", 1)
+        limit = optional(whole, memory, "memory", 1)
         bytes_per_pixel = windows.bytes_per_pixel(image, channel, sizes, labels)
         side = _core.tile_side(bytes_per_pixel, max(halos), len(sizes), limit)
     else:
-        side = _whole(tile, "tile", 1)
+        side = whole(tile, "tile", 1, instead=_AUTO)
     out = _destination(out, output, sizes, axis, labels)
     plan = _core.tile_windows(list(sizes), side, halos)
     for done, (core, outer) in enumerate(plan):
@@ -240,8 +243,7 @@ def _destination(out: Any, output: str, sizes: tuple, axis: int, labels: int) ->
         shape, dtype = sizes[:axis] + (labels,) + sizes[axis:], np.dtype(np.float32)
     if out is None:
         return np.empty(shape, dtype)
-    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
-        raise ArgumentError(f"out of type {type(out).__name__} has no shape, or nothing can be assigned to its parts")
+    _check_sliceable(out, "out", "__setitem__")
     if tuple(out.shape) != shape:
         raise ShapeError(f"out has shape {tuple(out.shape)}, but {size(shape)} is needed for {output}")
     given = np.dtype(getattr(out, "dtype", dtype))

@@ -42,7 +42,7 @@ class FilterError(RelaxcrfError, ValueError):
 
 
 class DtypeError(RelaxcrfError, TypeError):
-    """Something that cannot be understood as an array of numbers."""
+    """Something of a type that is of no use there, such as a text for an array of numbers."""
 
 
 class InternalError(RelaxcrfError, RuntimeError):

@@ -22,6 +22,7 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
+from ._numbers import shown
 from ._refine import Preset, preset_of, refine
 from .errors import ArgumentError, RelaxcrfError
 
@@ -74,9 +75,9 @@ class Refiner:
         threads: Optional[int] = None,
     ) -> None:
         if output not in ("labels", "probabilities"):
-            raise ArgumentError(f"output is {output!r}, but must be 'labels' or 'probabilities'")
+            raise ArgumentError(f"output is {shown(output)}, but must be 'labels' or 'probabilities'")
         if on_error not in ("raise", "keep"):
-            raise ArgumentError(f"on_error is {on_error!r}, but must be 'raise' or 'keep'")
+            raise ArgumentError(f"on_error is {shown(on_error)}, but must be 'raise' or 'keep'")
         self.image, self.probabilities = image, probabilities
         self.column = column or output
         self.drop = {drop} if isinstance(drop, str) else set(drop)
@@ -111,7 +112,7 @@ class Refiner:
 
     def _one(self, image: Any, probabilities: Any, place: int) -> tuple:
         try:
-            return refine(np.asarray(image), np.asarray(probabilities), threads=self.threads, **self.options), ""
+            return refine(image, probabilities, threads=self.threads, **self.options), ""
         except (RelaxcrfError, TypeError, ValueError) as error:
             if self.on_error == "raise":
                 kind = type(error) if isinstance(error, RelaxcrfError) else ValueError

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relaxcrf
+import relaxcrf.ray
 from relaxcrf.compat.pydensecrf import densecrf as dcrf
-from relaxcrf.errors import DtypeError
+from relaxcrf.errors import ArgumentError, DtypeError
 
 
 def model_labels(unary, image, **options):
@@ -67,6 +68,35 @@ def test_byte_order_and_subclasses(scene):
     np.testing.assert_array_equal(model_labels(np.ma.masked_array(p), image).probabilities, want)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda hidden, image, p: relaxcrf.refine(image, hidden(p)),
+        lambda hidden, image, p: relaxcrf.refine(hidden(image), p),
+        lambda hidden, image, p: relaxcrf.refine_tiled(hidden(image), p, tile=16),
+        lambda hidden, image, p: relaxcrf.batch([image], [hidden(p)], errors="raise"),
+        lambda hidden, image, p: relaxcrf.Model.from_labels(hidden(p.argmax(0)), 3),
+        lambda hidden, image, p: relaxcrf.Model(p).energy(hidden(p.argmax(0))),
+        lambda hidden, image, p: relaxcrf.Model(Detached(hidden(p))),
+        lambda hidden, image, p: relaxcrf.filter(p[0, :, :2], hidden(p[0])),
+        lambda hidden, image, p: relaxcrf.ray.Refiner(threads=1)({"image": [image], "probabilities": [hidden(p)]}),
+        lambda hidden, image, p: dcrf.DenseCRF2D(31, 23, 3).setUnaryEnergy(hidden(p)),
+        lambda hidden, image, p: dcrf.DenseCRF2D(31, 23, 3).stepInference(hidden(p.reshape(3, -1))),
+    ],
+)
+def test_masks_that_hide_something(scene, call):
+    image, p, _ = scene
+
+    def hidden(array):
+        mask = np.zeros(array.shape, bool)
+        mask.flat[:2] = True
+        return np.ma.masked_array(array, mask)
+
+    with pytest.raises(ArgumentError, match=r"is a masked array that hides 2 of \d+ values.*\.filled\("):
+        call(hidden, image, p)
+    call(np.ma.masked_array, image, p)
+
+
 class Tensor:
     """What matters of a torch tensor that records gradients: plain conversion is refused."""
 
@@ -93,7 +123,7 @@ class Detached:
         return self
 
     def __array__(self, dtype=None, copy=None):
-        return np.asarray(self.array, dtype=dtype)
+        return np.asanyarray(self.array, dtype=dtype)
 
 
 class OnlyDlpack:

@@ -142,6 +142,9 @@ def test_warning_points_at_the_caller(scene):
         (lambda: relaxcrf.stereo_unary(np.zeros((3, 4)), np.zeros((3, 4)), 2, "x"), errors.ArgumentError, "census"),
         (lambda: relaxcrf.filter(np.zeros((3, 2)), np.zeros(4)), errors.ShapeError, "4 points"),
         (lambda: relaxcrf.filter(np.zeros((3, 2)), np.zeros(3), "magic"), errors.ArgumentError, "exact"),
+        (lambda: relaxcrf.filter(np.zeros((3, 2)), [0, np.nan, 0]), errors.DataError, "values holds NaN at point 1"),
+        (lambda: relaxcrf.filter(np.zeros((2, 2)), [[0, 1], [0, -np.inf]]), errors.DataError, "-inf at point 1, channel 1"),
+        (lambda: relaxcrf.filter(np.zeros((2, 2)), [0, 1e300], "exact"), errors.DataError, "inf at point 1"),
     ],
 )
 def test_each_mistake(make, kind, match):

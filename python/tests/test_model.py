@@ -58,6 +58,11 @@ def test_sigma_per_axis_is_x_first():
     assert wide_x.energy(labels) > 3 * wide_y.energy(labels)
 
 
+def test_kernels_from_a_generator():
+    model = relaxcrf.Model(np.zeros((2, 3, 4)), (relaxcrf.Gaussian(s) for s in (1, 2)))
+    assert len(model.kernels) == 2
+
+
 def test_forbidden_labels():
     unary = np.zeros((2, 3, 3))
     unary[1, 1, 1] = np.inf

@@ -251,6 +251,53 @@ def test_helpers():
     assert odd.shape == (4, 24)
 
 
+@pytest.mark.parametrize("sxy", [[3], (), "", "35", {}, [[3, 3]], [3, "a"], None, object()])
+def test_deviations_that_are_none(sxy):
+    with pytest.raises(ValueError, match="sxy"):
+        dcrf.DenseCRF2D(3, 2, 2).addPairwiseGaussian(sxy=sxy, compat=3)
+    with pytest.raises(ValueError, match="srgb"):
+        dcrf.DenseCRF2D(3, 2, 2).addPairwiseBilateral(3, sxy, np.zeros((2, 3, 3)), 3)
+
+
+def test_deviations_in_any_form():
+    runs = []
+    for sxy in (3, 3.0, np.array(3), (3, 3), [3, 3, 9], np.float32([3, 3])):
+        crf = dcrf.DenseCRF2D(3, 2, 2)
+        crf.setUnaryEnergy(np.arange(12).reshape(2, 6) % 5)
+        crf.addPairwiseGaussian(sxy, 3)
+        runs.append(crf.inference(2))
+    for run in runs[1:]:
+        np.testing.assert_array_equal(run, runs[0])
+
+
+@pytest.mark.parametrize(
+    "call, match",
+    [
+        (lambda: utils.unary_from_labels([0, 4], 3, 0.7), "labels lie in 0 to 4, but must be 0 to 3"),
+        (lambda: utils.unary_from_labels([0, 3], 3, 0.7, zero_unsure=False), "0 to 3, but must be 0 to 2"),
+        (lambda: utils.unary_from_labels([0, -1], 3, 0.7), "labels lie in -1"),
+        (lambda: utils.unary_from_softmax(np.array([]), scale=0.5), "at least one label"),
+        (lambda: utils.unary_from_softmax(np.zeros((0, 4))), "at least one label"),
+        (lambda: utils.unary_from_softmax(np.array(0.5)), "at least one label"),
+        (lambda: utils.create_pairwise_gaussian((3, 3, 3), (2, 2)), "sdims has 3 values"),
+        (lambda: utils.create_pairwise_bilateral((3, 3), (1, 2), np.zeros((2, 2, 1)), 2), "schan has 2 values"),
+        (lambda: utils.create_pairwise_bilateral((3, 3), 1, np.zeros((2, 2, 1)), 2**63), "chdim"),
+    ],
+)
+def test_helpers_refuse(call, match):
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+@pytest.mark.parametrize("bad", [0, 1, -1, 10**400, np.nan])
+def test_assertions_of_the_original(bad):
+    with pytest.raises(AssertionError):
+        utils.unary_from_labels([0, 1], 3, bad)
+    if bad != 1:
+        with pytest.raises(AssertionError):
+            utils.unary_from_softmax(np.ones((2, 3)) / 2, scale=bad)
+
+
 def test_eigen():
     assert eigen.matrixXf(np.ones((2, 3))).flags.f_contiguous
     assert eigen.vectorXf([1, 2]).dtype == np.float32

@@ -2,6 +2,8 @@
 
 import sys
 
+import os
+
 import numpy as np
 import pytest
 from conftest import make_scene
@@ -51,6 +53,16 @@ def test_grey_volumes_and_own_presets():
     assert relaxcrf.refine(volume, probabilities, "volume", label_axis=-1).shape == (5, 6, 7)
 
 
+@pytest.mark.parametrize("path", [1, True, np.int8(1), None, b"a.toml", 1.5])
+def test_a_preset_file_is_no_open_one(path, tmp_path):
+    """A number would be a file that is open already: it was read, and closed."""
+    with open(tmp_path / "open", "wb") as file:
+        given = file.fileno() if path == 1 else path
+        with pytest.raises(TypeError, match="path is .*str or an os.PathLike"):
+            relaxcrf.read_preset(given)
+        os.fstat(file.fileno())
+
+
 def test_preset_files(tmp_path, scene):
     pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     image, p, _ = scene
@@ -69,7 +81,7 @@ def test_preset_files(tmp_path, scene):
         ("", "gaussian"),
         (whole.replace("weight = 1.5", "wieght = 1.5"), "weight"),
         (whole.replace("sigma_rgb = 3", "sigma_rgb = 0"), "positive"),
-        (whole.replace("= 67", '= "wide"'), "no number"),
+        (whole.replace("= 67", '= "wide"'), "bilateral.sigma_xy is 'wide', but must be a number"),
         (whole.replace("= 10", "= -1"), "iterations"),
         ("colour = 1\n" + whole, "colour"),
         ("[[", "cannot be read"),

@@ -129,3 +129,8 @@ def test_bad_arguments():
     bad[0, 5, 5] = 7
     with pytest.raises(relaxcrf.errors.DataError, match="7"):
         run(image, bad, NARROW, tile=40)
+
+
+def test_a_side_for_any_memory():
+    image, p = np.zeros((50, 3), np.uint8), np.full((2, 50), 0.5, np.float32)
+    assert relaxcrf.refine_tiled(image, p, memory=2**62).shape == (50,)

@@ -1,5 +1,7 @@
 //! Between NumPy arrays of any layout and the core's rows.
 
+use std::hint::black_box;
+
 use numpy::ndarray::{ArrayView2, s};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -10,16 +12,32 @@ use relaxcrf::{Error, Result};
 /// What Python hands over: one row per point, in any layout.
 pub type Rows<'py> = PyReadonlyArray2<'py, f32>;
 
+/// An empty vector with room for so many rows: an error, not an abort, if memory has none.
+fn room(points: usize, width: usize, what: &str) -> Result<Vec<f32>> {
+    let mut rows = Vec::new();
+    let reserved = points.checked_mul(width).map(|size| rows.try_reserve_exact(size));
+    match reserved {
+        Some(Ok(())) => Ok(rows),
+        _ => {
+            let got = format!("{points} x {width} values");
+            Err(Error::value(what, got, "no larger than memory has room for"))
+        }
+    }
+}
+
+/// Fails if rows that are about to be made could not be kept.
+pub fn check_room(points: usize, width: usize, what: &str) -> Result<()> {
+    // Out of the compiler's sight, which may leave out memory that nobody uses.
+    black_box(room(points, width, what)?);
+    Ok(())
+}
+
 /// The rows one after the other: the one copy that an owner of data needs, whatever the layout.
 ///
 /// An array that stands for more than there is (`numpy.broadcast_to`, a memory map) is an error, not an abort.
 pub fn to_rows(view: ArrayView2<f32>) -> Result<Vec<f32>> {
     let (points, width) = view.dim();
-    let mut rows = Vec::new();
-    if rows.try_reserve_exact(points * width).is_err() {
-        let got = format!("{points} x {width} values");
-        return Err(Error::value("array to be copied", got, "no larger than memory has room for"));
-    }
+    let mut rows = room(points, width, "array to be copied")?;
     match view.as_slice() {
         Some(slice) => rows.extend_from_slice(slice),
         None => {

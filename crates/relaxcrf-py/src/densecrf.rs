@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use relaxcrf::Error;
 use relaxcrf::model::Normalization;
 
-use crate::arrays::{Rows, grid_features, to_array_of_rows, to_rows};
+use crate::arrays::{Rows, check_room, grid_features, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
 use crate::mean_field::{Compatibility, Problem, Term, Workspace};
-use crate::pool;
+use crate::pool::{self, Threads};
 
 /// Mean field with one compatibility per kernel. Arrays are points x labels, in any layout.
 #[pyclass(frozen, module = "relaxcrf._core")]
@@ -25,12 +25,12 @@ impl DenseCrf {
     #[new]
     #[pyo3(signature = (points, labels))]
     fn new(points: usize, labels: usize) -> PyResult<Self> {
-        let fits = points.checked_mul(labels).is_some_and(|size| size > 0 && size <= isize::MAX as usize / 8);
-        if !fits || points > u32::MAX as usize {
+        if points == 0 || labels == 0 || points > u32::MAX as usize {
             return Err(ArgumentError::new_err(format!(
                 "{points} points with {labels} labels: at least one of each is needed, and at most 2^32 - 1 points"
             )));
         }
+        check_beliefs(points, labels)?;
         let problem = Problem { points, labels, unary: None, terms: Vec::new() };
         Ok(Self { problem: Mutex::new(problem), space: Mutex::new(None) })
     }
@@ -49,7 +49,7 @@ impl DenseCrf {
 
     /// Sets the energies.
     #[pyo3(signature = (energies, threads=None))]
-    fn set_unary(&self, py: Python, energies: Rows, threads: Option<usize>) -> PyResult<()> {
+    fn set_unary(&self, py: Python, energies: Rows, threads: Option<Threads>) -> PyResult<()> {
         let view = energies.as_array();
         self.check_shape(view.dim())?;
         let rows = pool::run(py, threads, || to_rows(view))?;
@@ -64,7 +64,7 @@ impl DenseCrf {
         features: Rows,
         compatibility: Vec<f32>,
         normalization: &str,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> PyResult<()> {
         let (points, labels) = {
             let problem = self.now();
@@ -99,7 +99,7 @@ impl DenseCrf {
         sigma_color: Vec<f32>,
         compatibility: Vec<f32>,
         normalization: &str,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> PyResult<()> {
         let (points, labels) = {
             let problem = self.now();
@@ -123,6 +123,7 @@ impl DenseCrf {
         }
         let term = pool::run(py, threads, || {
             let dims = shape.len() + channels;
+            check_room(points, dims, "features")?;
             let rows = grid_features(&shape, &sigma, image, &sigma_color);
             Term::new(&rows, dims, compatibility, normalization)
         })?;
@@ -136,9 +137,9 @@ impl DenseCrf {
         &self,
         py: Python<'py>,
         iterations: usize,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-        let problem = self.snapshot();
+        let problem = self.snapshot()?;
         let mut space = self.take_space();
         let q = pool::run_until_signal(py, threads, |stop| Ok(problem.infer(iterations, stop, &mut space)))?;
         self.keep_space(space);
@@ -147,8 +148,13 @@ impl DenseCrf {
 
     /// One update of `beliefs` in place.
     #[pyo3(signature = (beliefs, threads=None))]
-    fn step(&self, py: Python, mut beliefs: PyReadwriteArray2<f32>, threads: Option<usize>) -> PyResult<()> {
-        let problem = self.snapshot();
+    fn step(
+        &self,
+        py: Python,
+        mut beliefs: PyReadwriteArray2<f32>,
+        threads: Option<Threads>,
+    ) -> PyResult<()> {
+        let problem = self.snapshot()?;
         let mut view = beliefs.as_array_mut();
         self.check_shape(view.dim())?;
         let mut space = self.take_space();
@@ -169,8 +175,8 @@ impl DenseCrf {
 
     /// What the common code calls a KL divergence.
     #[pyo3(signature = (beliefs, threads=None))]
-    fn divergence(&self, py: Python, beliefs: Rows, threads: Option<usize>) -> PyResult<f64> {
-        let problem = self.snapshot();
+    fn divergence(&self, py: Python, beliefs: Rows, threads: Option<Threads>) -> PyResult<f64> {
+        let problem = self.snapshot()?;
         let view = beliefs.as_array();
         self.check_shape(view.dim())?;
         let mut space = self.take_space();
@@ -190,8 +196,11 @@ impl DenseCrf {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn snapshot(&self) -> Problem {
-        self.now().clone()
+    /// The problem as it is now, if memory still has room to work on it.
+    fn snapshot(&self) -> PyResult<Problem> {
+        let problem = self.now().clone();
+        check_beliefs(problem.points, problem.labels)?;
+        Ok(problem)
     }
 
     /// Both locks are only ever held by threads that hold the interpreter's, so never at the moment of a fork.
@@ -215,6 +224,15 @@ impl DenseCrf {
         let say = |n, l| format!("{n} points x {l} labels");
         Err(exception(Error::shape("array", say(points, labels), say(problem.points, problem.labels))))
     }
+}
+
+/// An update needs the beliefs before and after it.
+fn check_beliefs(points: usize, labels: usize) -> PyResult<()> {
+    check_room(points, labels.saturating_mul(2), "beliefs").map_err(|_| {
+        ArgumentError::new_err(format!(
+            "{points} points with {labels} labels: memory has no room for the beliefs before and after an update"
+        ))
+    })
 }
 
 fn compatibility_of(values: Vec<f32>, labels: usize) -> PyResult<Compatibility> {

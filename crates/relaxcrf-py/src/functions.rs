@@ -9,9 +9,8 @@ use relaxcrf::model::unary;
 use relaxcrf::stereo::{CostOptions, Measure, cost};
 use relaxcrf::{Error, Image};
 
-use crate::arrays::{Rows, to_array_of_rows, to_rows};
-use crate::errors::exception;
-use crate::pool;
+use crate::arrays::{Rows, check_room, to_array_of_rows, to_rows};
+use crate::pool::{self, Threads};
 
 /// The version of the library.
 #[pyfunction]
@@ -53,8 +52,11 @@ pub fn unary_from_labels<'py>(
     confidence: f32,
     unsure: Option<u16>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let marks = marks.as_array().to_vec();
-    let rows = unary::from_labels(&marks, labels, confidence, unsure).map_err(exception)?;
+    let marks = marks.as_array();
+    let rows = pool::run(py, None, || {
+        check_room(marks.len(), labels, "unary energies")?;
+        unary::from_labels(&marks.to_vec(), labels, confidence, unsure)
+    })?;
     to_array_of_rows(py, rows, labels)
 }
 
@@ -65,7 +67,7 @@ pub fn unary_from_probabilities<'py>(
     py: Python<'py>,
     probabilities: Rows,
     clip: f32,
-    threads: Option<usize>,
+    threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let view = probabilities.as_array();
     let labels = view.ncols();
@@ -79,7 +81,7 @@ pub fn unary_from_probabilities<'py>(
 pub fn unary_from_scores<'py>(
     py: Python<'py>,
     scores: Rows,
-    threads: Option<usize>,
+    threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let view = scores.as_array();
     let labels = view.ncols();
@@ -93,7 +95,7 @@ pub fn unary_from_scores<'py>(
 pub fn argmax<'py>(
     py: Python<'py>,
     rows: Rows,
-    threads: Option<usize>,
+    threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray1<u16>>> {
     let view = rows.as_array();
     let labels = pool::run(py, threads, || {
@@ -120,7 +122,7 @@ pub fn filter<'py>(
     values: Rows,
     kind: &str,
     transposed: bool,
-    threads: Option<usize>,
+    threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let (features, values) = (features.as_array(), values.as_array());
     let (points, channels) = values.dim();
@@ -134,6 +136,9 @@ pub fn filter<'py>(
             ));
         }
         let features = to_rows(features)?;
+        let values = to_rows(values)?;
+        check_finite(&values, channels)?;
+        check_room(points, channels, "filtered values")?;
         let filter: Box<dyn Filter> = match kind {
             "exact" => Box::new(Exact::new(features, dims)?),
             "lattice" => Box::new(Lattice::new(&features, dims, Blur::Symmetric)?),
@@ -143,10 +148,22 @@ pub fn filter<'py>(
         let direction = if transposed { Direction::Transposed } else { Direction::Forward };
         let mut out = vec![0.0; points * channels];
         let mut scratch = Scratch::new();
-        filter.apply(direction, &to_rows(values)?, channels, Scaling::NONE, &mut out, &mut scratch);
+        filter.apply(direction, &values, channels, Scaling::NONE, &mut out, &mut scratch);
         Ok(out)
     })?;
     to_array_of_rows(py, rows, channels)
+}
+
+/// A number that is none would be everywhere after filtering.
+fn check_finite(values: &[f32], channels: usize) -> relaxcrf::Result<()> {
+    let Some(at) = values.iter().position(|v| !v.is_finite()) else { return Ok(()) };
+    Err(Error::Element {
+        what: "values".into(),
+        got: values[at].to_string(),
+        place: format!("point {}, channel {}", at / channels, at % channels),
+        wanted: "finite numbers".into(),
+        fix: "numpy.nan_to_num, if they stand for nothing".into(),
+    })
 }
 
 /// Matching costs of a rectified pair: one row of disparities per pixel.
@@ -162,7 +179,7 @@ pub fn stereo_unary<'py>(
     measure: &str,
     radius: usize,
     truncation: Option<f32>,
-    threads: Option<usize>,
+    threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
     let (left, right) = (left.as_array(), right.as_array());
     let rows = pool::run(py, threads, || {
@@ -181,6 +198,7 @@ pub fn stereo_unary<'py>(
         }
         let image =
             |view: numpy::ndarray::ArrayView2<f32>| Image::new(width, height, view.ncols(), to_rows(view)?);
+        check_room(left.nrows(), disparities, "matching costs")?;
         cost(&image(left)?, &image(right)?, disparities, &options)
     })?;
     to_array_of_rows(py, rows, disparities)

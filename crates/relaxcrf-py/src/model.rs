@@ -8,7 +8,7 @@ use relaxcrf::{Labeling, ModelBuilder, energy};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
-use crate::pool;
+use crate::pool::{self, Threads};
 
 /// An immutable dense CRF. Arrays are points x labels, points x channels, in any layout.
 #[pyclass(frozen, module = "relaxcrf._core")]
@@ -31,7 +31,7 @@ impl Model {
         compatibility: (String, Vec<f32>),
         filter: &str,
         normalization: &str,
-        threads: Option<usize>,
+        threads: Option<Threads>,
         place: Option<(Vec<usize>, Vec<usize>)>,
     ) -> PyResult<Self> {
         let view = unary.as_array();
@@ -145,7 +145,7 @@ impl Model {
 
     /// The same kernels with other energies; nothing is built anew.
     #[pyo3(signature = (unary, threads=None))]
-    fn with_unary(&self, py: Python, unary: Rows, threads: Option<usize>) -> PyResult<Self> {
+    fn with_unary(&self, py: Python, unary: Rows, threads: Option<Threads>) -> PyResult<Self> {
         let view = unary.as_array();
         let inner = pool::run(py, threads, || self.inner.with_unary(to_rows(view)?))?;
         Ok(Self { inner })
@@ -158,7 +158,7 @@ impl Model {
         py: Python,
         labels: PyReadonlyArray1<u16>,
         exact: bool,
-        threads: Option<usize>,
+        threads: Option<Threads>,
     ) -> PyResult<(f64, f64)> {
         let labeling = Labeling::new(labels.as_array().to_vec());
         let energy = pool::run(py, threads, || {

@@ -18,6 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -65,11 +66,10 @@ struct Lease {
 
 impl Lease {
     /// A pool with so many threads, or with a share of the default number.
-    fn new(threads: Option<usize>) -> PyResult<Self> {
-        let asked = threads.map(checked).transpose()?;
+    fn new(threads: Option<Threads>) -> PyResult<Self> {
         let registry = registry();
         let others = registry.active.fetch_add(1, Ordering::Relaxed);
-        let threads = asked.unwrap_or_else(|| (get_num_threads() / (others + 1)).max(1));
+        let threads = threads.map_or_else(|| (get_num_threads() / (others + 1)).max(1), |t| t.0);
         let kept = registry.idle().get_mut(&threads).and_then(Vec::pop);
         let mut lease = Self { registry, threads, pool: kept };
         if lease.pool.is_none() {
@@ -122,11 +122,27 @@ fn registry() -> Arc<Registry> {
     }
 }
 
-fn checked(threads: usize) -> PyResult<usize> {
-    if (1..=MOST_THREADS).contains(&threads) {
-        return Ok(threads);
+/// A number of threads as Python gives it.
+#[derive(Clone, Copy)]
+pub struct Threads(usize);
+
+impl<'py> FromPyObject<'_, 'py> for Threads {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match given.extract::<usize>() {
+            Ok(threads) if (1..=MOST_THREADS).contains(&threads) => Ok(Self(threads)),
+            Err(e) if !e.is_instance_of::<PyOverflowError>(given.py()) => Err(e),
+            // Too many or too few, also for the type.
+            _ => {
+                // Python refuses to write out numbers of thousands of digits.
+                let shown = given.repr().map_or("a huge number".into(), |text| text.to_string());
+                let shown: String = shown.chars().take(80).collect();
+                let text = format!("threads is {shown}, but must be 1 to {MOST_THREADS}, or None");
+                Err(ArgumentError::new_err(text))
+            }
+        }
     }
-    Err(ArgumentError::new_err(format!("threads is {threads}, but must be 1 to {MOST_THREADS}, or None")))
 }
 
 /// Threads used when a call does not say.
@@ -146,9 +162,8 @@ pub fn get_num_threads() -> usize {
 /// Sets the threads used when a call does not say; `None` goes back to the environment and the machine.
 #[pyfunction]
 #[pyo3(signature = (threads))]
-pub fn set_num_threads(threads: Option<usize>) -> PyResult<()> {
-    CHOSEN.store(threads.map(checked).transpose()?.unwrap_or(0), Ordering::Relaxed);
-    Ok(())
+pub fn set_num_threads(threads: Option<Threads>) {
+    CHOSEN.store(threads.map_or(0, |t| t.0), Ordering::Relaxed);
 }
 
 /// To be called in a child process after a fork.
@@ -160,7 +175,7 @@ pub fn after_fork() {
 /// Runs work that may fail on bad input, without the interpreter lock, on a pool of this process.
 pub fn run<T: Send>(
     py: Python,
-    threads: Option<usize>,
+    threads: Option<Threads>,
     work: impl FnOnce() -> relaxcrf::Result<T> + Send,
 ) -> PyResult<T> {
     let lease = Lease::new(threads)?;
@@ -170,7 +185,7 @@ pub fn run<T: Send>(
 /// Runs `work` on the pool while the calling thread does `meanwhile`, both without the interpreter lock.
 pub fn run_beside<T: Send, U: Send>(
     py: Python,
-    threads: Option<usize>,
+    threads: Option<Threads>,
     work: impl FnOnce() -> relaxcrf::Result<T> + Send,
     meanwhile: impl FnOnce() -> U + Send,
 ) -> PyResult<(T, U)> {
@@ -191,7 +206,7 @@ pub fn run_beside<T: Send, U: Send>(
 /// and is then raised.
 pub fn run_until_signal<T: Send>(
     py: Python,
-    threads: Option<usize>,
+    threads: Option<Threads>,
     work: impl FnOnce(&AtomicBool) -> relaxcrf::Result<T> + Send,
 ) -> PyResult<T> {
     let stop = AtomicBool::new(false);

@@ -14,7 +14,7 @@ use relaxcrf::solve::{Pipeline, Progress, Settings};
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
 use crate::model::Model;
-use crate::pool::{self, SIGNAL_INTERVAL};
+use crate::pool::{self, SIGNAL_INTERVAL, Threads};
 
 /// Runs a method. Returns what it found and, if a callback or a signal ended it, the exception.
 #[pyfunction]
@@ -32,7 +32,7 @@ pub fn solve<'py>(
     time_limit: Option<f64>,
     until_gap: Option<f64>,
     seed: u64,
-    threads: Option<usize>,
+    threads: Option<Threads>,
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Bound<'py, PyDict>, Option<PyErr>)> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use relaxcrf::solve::{Pipeline, Settings};
 use relaxcrf::tiles;
 
-use crate::errors::exception;
+use crate::errors::{ArgumentError, exception};
 use crate::model::Model;
 
 /// Starts and ends along every axis.
@@ -43,6 +43,11 @@ pub fn tile_bytes_per_pixel(sample: &Bound<Model>, channels: usize) -> u64 {
 #[pyfunction]
 #[pyo3(signature = (bytes_per_pixel, halo, axes, memory=None))]
 pub fn tile_side(bytes_per_pixel: u64, halo: usize, axes: usize, memory: Option<u64>) -> PyResult<usize> {
+    if bytes_per_pixel == 0 || axes == 0 {
+        let text =
+            format!("{bytes_per_pixel} bytes a pixel along {axes} axes: at least one of each is needed");
+        return Err(ArgumentError::new_err(text));
+    }
     tiles::side(memory.unwrap_or(tiles::DEFAULT_MEMORY), bytes_per_pixel, halo, axes).map_err(exception)
 }
 

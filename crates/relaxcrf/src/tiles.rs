@@ -23,6 +23,8 @@ const REACH: f32 = 5.0;
 
 /// Sides of automatic tiles are multiples of this, as those of most tiled files.
 const STEP: usize = 256;
+/// No image has a longer side.
+const LONGEST: usize = 1 << 31;
 
 /// Pixels of a sample.
 const SAMPLE_PIXELS: usize = 384 * 384;
@@ -98,11 +100,11 @@ pub fn samples(sizes: &[usize]) -> Vec<Vec<Range<usize>>> {
 
 /// The largest side of square (or cubic) tiles that are solved within `memory` bytes, halo included.
 pub fn side(memory: u64, bytes_per_pixel: u64, halo: usize, axes: usize) -> Result<usize> {
+    let bytes_per_pixel = bytes_per_pixel.max(1);
     // In floating point, since the halo of a kernel as wide as the world has no bounds.
     let needed = |side: usize| (side as f64 + 2.0 * halo as f64).powi(axes as i32) * bytes_per_pixel as f64;
     let fits = |side: usize| needed(side) <= memory as f64;
-    let mut side = STEP;
-    if !fits(side) {
+    if !fits(STEP) {
         let least = needed(STEP) / (1 << 20) as f64;
         return Err(Error::value(
             "memory for a tile",
@@ -113,8 +115,15 @@ pub fn side(memory: u64, bytes_per_pixel: u64, halo: usize, axes: usize) -> Resu
             ),
         ));
     }
-    while fits(side + STEP) {
+    let pixels = memory as f64 / bytes_per_pixel as f64;
+    let root = pixels.powf(1.0 / axes.max(1) as f64) - 2.0 * halo as f64;
+    let mut side = (root.clamp(STEP as f64, LONGEST as f64) as usize) / STEP * STEP;
+    // The root is rounded.
+    if fits(side + STEP) && side < LONGEST {
         side += STEP;
+    }
+    while !fits(side) {
+        side -= STEP;
     }
     Ok(side)
 }
@@ -322,6 +331,23 @@ mod tests {
                 assert!(window.iter().map(Range::len).product::<usize>() <= SAMPLE_PIXELS * 11 / 10);
             }
             assert_eq!(windows.len() > 1, sizes.iter().any(|&s| s > 384 || sizes.len() > 2), "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn automatic_sides_are_the_largest_that_fit_and_found_at_once() {
+        for axes in [1, 2, 3] {
+            for halo in [0, 7, 400] {
+                for memory in [1u64 << 24, 12_345_678_901, 1 << 40, 1 << 62, u64::MAX] {
+                    for bytes in [0, 1, 300] {
+                        let Ok(side) = side(memory, bytes, halo, axes) else { continue };
+                        let pixels =
+                            |side: usize| ((side + 2 * halo) as f64).powi(axes as i32) * bytes.max(1) as f64;
+                        assert!(side % STEP == 0 && side > 0 && pixels(side) <= memory as f64);
+                        assert!(side >= LONGEST || pixels(side + STEP) > memory as f64, "{side}");
+                    }
+                }
+            }
         }
     }
 

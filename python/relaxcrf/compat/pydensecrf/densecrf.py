@@ -9,6 +9,7 @@ as it is, so it smooths when *negative*; a matrix of penalties smooths when posi
 
 from __future__ import annotations
 
+import sys
 from enum import IntEnum
 from numbers import Number
 from typing import Any, Optional
@@ -17,6 +18,9 @@ import numpy as np
 
 from ... import _core
 from ..._arrays import as_array, as_float32
+from ..._kernels import numbers
+from ..._numbers import MOST_LABELS, MOST_POINTS, number, truncated
+from ...errors import ArgumentError
 
 __all__ = [
     "CONST_KERNEL",
@@ -88,13 +92,11 @@ class DenseCRF:
     """A dense CRF on any points. ``DenseCRF(nvar, nlabels)``."""
 
     def __init__(self, nvar: int, nlabels: int, *_: Any, **__: Any) -> None:
-        self._create(int(nvar), int(nlabels))
+        self._create(truncated(nvar, "nvar", 1, MOST_POINTS), nlabels)
 
     def _create(self, nvar: int, nlabels: int) -> None:
-        if nvar < 1 or nlabels < 1:
-            raise ValueError(f"{nvar} points with {nlabels} labels: at least one of each is needed")
-        self._nvar, self._nlabel = nvar, nlabels
-        self._core = _core.DenseCrf(nvar, nlabels)
+        self._nvar, self._nlabel = nvar, truncated(nlabels, "nlabels", 1, MOST_LABELS)
+        self._core = _core.DenseCrf(self._nvar, self._nlabel)
         self._unary: Optional[np.ndarray] = None
         self._terms: list = []
 
@@ -142,7 +144,7 @@ class DenseCRF:
 
     def inference(self, niter: int) -> np.ndarray:
         """Beliefs after `niter` mean-field updates: labels x points, float32, columns contiguous."""
-        return self._core.inference(max(int(niter), 0)).T
+        return self._core.inference(max(truncated(niter, "niter", -sys.maxsize), 0)).T
 
     def startInference(self) -> tuple:
         """The first beliefs, and two arrays that `stepInference` takes for old times' sake."""
@@ -150,8 +152,7 @@ class DenseCRF:
 
     def stepInference(self, Q: Any, tmp1: Any = None, tmp2: Any = None) -> None:
         """One update of `Q` in place."""
-        if not isinstance(Q, np.ndarray):
-            Q = np.asarray(Q)
+        Q = as_array(Q, "Q")
         if Q.dtype == np.float32 and Q.flags.aligned:
             self._core.step(Q.T)
         else:
@@ -179,14 +180,14 @@ class DenseCRF2D(DenseCRF):
     """A dense CRF on an image: ``DenseCRF2D(width, height, nlabels)``, width first."""
 
     def __init__(self, w: int, h: int, nlabels: int, *_: Any, **__: Any) -> None:
-        self._w, self._h = int(w), int(h)
-        self._create(self._w * self._h, int(nlabels))
+        self._w, self._h = truncated(w, "w", 1, MOST_POINTS), truncated(h, "h", 1, MOST_POINTS)
+        self._create(self._w * self._h, nlabels)
 
     def addPairwiseGaussian(
         self, sxy: Any, compat: Any, kernel: int = DIAG_KERNEL, normalization: int = NORMALIZE_SYMMETRIC
     ) -> None:
         """Adds a kernel on position; `sxy` is one standard deviation in pixels, or (x, y)."""
-        grid = ((self._h, self._w), _per_axis(sxy), None, [])
+        grid = ((self._h, self._w), _deviations(sxy, "sxy", 2), None, [])
         self._add_term("add_grid", grid, compat, kernel, normalization)
 
     def addPairwiseBilateral(
@@ -208,17 +209,21 @@ class DenseCRF2D(DenseCRF):
                 "addPairwiseBilateral only works for RGB images. For other images make features with "
                 "`utils.create_pairwise_bilateral` and give them to `addPairwiseEnergy`."
             )
-        deviations = np.asarray([srgb] * 3 if isinstance(srgb, Number) else list(srgb), np.float32)[:3]
         colors = as_float32(image, "rgbim").reshape(-1, 3)
         if colors.base is not None and np.shares_memory(colors, image):
             colors = colors.copy()  # kept for pickling, so not the caller's
-        grid = ((self._h, self._w), _per_axis(sxy), colors, deviations.tolist())
+        grid = ((self._h, self._w), _deviations(sxy, "sxy", 2), colors, _deviations(srgb, "srgb", 3))
         self._add_term("add_grid", grid, compat, kernel, normalization)
 
 
-def _per_axis(sxy: Any) -> list:
-    """Deviations along x and y from one for both or from a pair."""
-    return [float(sxy)] * 2 if isinstance(sxy, Number) else [float(sxy[0]), float(sxy[1])]
+def _deviations(given: Any, name: str, count: int) -> list:
+    """So many deviations, from one for all or from the first ones of a sequence."""
+    values = numbers(given, name)
+    if isinstance(given, Number) or as_array(given, name).ndim == 0:
+        return values * count
+    if len(values) < count:
+        raise ArgumentError(f"{name} has {len(values)} values, but must have {count}, or be one number")
+    return values[:count]
 
 
 def _matrix(x: Any, what: str, flatten: Optional[int] = None) -> np.ndarray:
@@ -236,7 +241,7 @@ def _matrix(x: Any, what: str, flatten: Optional[int] = None) -> np.ndarray:
 def _compatibility(compat: Any, labels: int) -> list:
     """One number, one per label, or a symmetric matrix row by row."""
     if isinstance(compat, Number):
-        return [float(compat)]
+        return [number(compat, "compat")]
     array = as_float32(compat, "compat")
     if array.ndim == 0:
         return [float(array)]

@@ -8,7 +8,11 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
-from ..._arrays import as_array
+from ..._arrays import as_array, axis_of
+from ..._kernels import numbers
+from ..._model import label_values
+from ..._numbers import MOST_LABELS, number, truncated
+from ...errors import ShapeError
 
 __all__ = [
     "compute_unary",
@@ -26,15 +30,13 @@ def unary_from_labels(labels: Any, n_labels: int, gt_prob: float, zero_unsure: b
     With `zero_unsure` (the default) a 0 means "could be anything" and the labels count from 1.
     """
     assert 0 < gt_prob < 1, "`gt_prob must be in (0,1)."
-    labels = as_array(labels, "labels").ravel()
-    if labels.dtype.kind == "b":
-        labels = labels.astype(np.intp)
+    n_labels = truncated(n_labels, "n_labels", 1, MOST_LABELS)
+    labels = label_values(as_array(labels, "labels"), n_labels if zero_unsure else n_labels - 1).astype(np.intp)
     hit = -np.log(gt_prob)
     # One label leaves nothing to share: an infinite energy for labels that do not exist.
     miss = -np.log((1.0 - gt_prob) / (n_labels - 1)) if n_labels > 1 else np.inf
     energies = np.full((n_labels, labels.size), miss, np.float32)
-    index = labels.astype(np.intp) - 1 if zero_unsure else labels
-    energies[index, np.arange(labels.size)] = hit
+    energies[labels - 1 if zero_unsure else labels, np.arange(labels.size)] = hit
     if zero_unsure:
         energies[:, labels == 0] = np.log(n_labels)
     return energies
@@ -46,10 +48,13 @@ def unary_from_softmax(sm: Any, scale: Optional[float] = None, clip: Optional[fl
     `scale` mixes them with the uniform distribution; `clip` is the smallest probability.
     """
     sm = as_array(sm, "probabilities")
+    if sm.ndim == 0 or sm.shape[0] == 0:
+        raise ShapeError(f"probabilities have shape {sm.shape}, but labels x pixels with at least one label is needed")
     if scale is not None:
         assert 0 < scale <= 1, "`scale` needs to be in (0,1]"
         sm = scale * sm + (1 - scale) / sm.shape[0]
     if clip is not None:
+        number(clip, "clip")
         sm = np.clip(sm, clip, 1.0)
     return -np.log(sm).reshape([sm.shape[0], -1]).astype(np.float32)
 
@@ -79,19 +84,25 @@ def create_pairwise_bilateral(
     `chdim` is the axis of channels; -1, unlike anywhere else, means that there is none.
     """
     img = as_array(img, "image")
-    channels = img[np.newaxis] if chdim == -1 else np.moveaxis(img, chdim, 0)
-    channels = channels.astype(np.float32)
+    channels = img[np.newaxis] if chdim == -1 else np.moveaxis(img, axis_of(chdim, img.ndim, "chdim", "the image"), 0)
     if isinstance(schan, Number):
-        channels /= schan
-    else:
-        for k, deviation in enumerate(schan):
-            channels[k] /= deviation
+        schan = [schan] * len(channels)
+    channels = _divided(channels.astype(np.float32), schan, "schan")
     features = np.concatenate([_grid(sdims, channels.shape[1:]), channels])
     return features.reshape(features.shape[0], -1)
 
 
 def _grid(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
-    grid = np.indices(tuple(int(n) for n in shape), dtype=np.float32)
-    for k, deviation in enumerate(sdims):
-        grid[k] /= deviation
-    return grid
+    lengths = tuple(truncated(n, "shape") for n in shape)
+    return _divided(np.indices(lengths, dtype=np.float32), sdims, "sdims")
+
+
+def _divided(planes: np.ndarray, deviations: Any, name: str) -> np.ndarray:
+    """The first planes divided, each by its deviation; if there are fewer of these, the rest stays as it is."""
+    count = len(numbers(deviations, name))
+    if count > len(planes):
+        raise ShapeError(f"{name} has {count} values, but there are {len(planes)} axes or channels to divide")
+    # By what was given, not by `numbers` of it: NumPy divides by its own float64 with more digits than by a float.
+    for plane, deviation in zip(planes, deviations):
+        plane /= deviation
+    return planes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Sequence
 
 import numpy as np
 
 from ..._arrays import as_array, as_float32, size
+from ..._numbers import number, truncated
 from ...errors import ArgumentError, ShapeError
 from ._run import run
 
@@ -41,7 +43,9 @@ def densecrf(I: Any, P: Any, param: Sequence[float]) -> np.ndarray:  # noqa: E74
     """
     if len(param) != 6:
         raise ArgumentError(f"param has {len(param)} values, but (w1, alpha, beta, w2, gamma, it) is needed")
-    w1, alpha, beta, w2, gamma, iterations = (float(v) for v in param)
+    *kernels, iterations = param
+    w1, alpha, beta, w2, gamma = map(number, kernels, ("w1", "alpha", "beta", "w2", "gamma"))
+    iterations = truncated(iterations, "it", -sys.maxsize)
     image, probabilities = as_array(I, "I"), as_float32(P, "P")
     if image.ndim == 2:
         image = image[..., np.newaxis]
@@ -50,4 +54,4 @@ def densecrf(I: Any, P: Any, param: Sequence[float]) -> np.ndarray:  # noqa: E74
             f"I is {size(image.shape)} and P is {size(probabilities.shape)}, but height x width x channels and "
             "height x width x labels are needed"
         )
-    return run(image, probabilities, (alpha,) * 2, (beta,) * image.shape[2], w1, (gamma,) * 2, w2, iterations)
+    return run(image, probabilities, (alpha,) * 2, (beta,), w1, (gamma,) * 2, w2, iterations)

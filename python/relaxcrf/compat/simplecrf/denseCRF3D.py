@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Mapping
 
 import numpy as np
 
 from ..._arrays import as_array, as_float32, size
+from ..._kernels import numbers
+from ..._numbers import number, truncated
 from ...errors import ArgumentError, ShapeError
 from ._run import run
 
@@ -48,16 +51,17 @@ def densecrf3d(I: Any, P: Any, param: Mapping[str, Any]) -> np.ndarray:  # noqa:
             f"I is {size(image.shape)} and P is {size(probabilities.shape)}, but depth x height x width x modalities "
             "and depth x height x width x labels are needed"
         )
-    deviations = tuple(float(v) for v in np.atleast_1d(param["BilateralModsStds"]))
-    if not int(param["ModalityNum"]) == len(deviations) == image.shape[3]:
+    deviations = numbers(param["BilateralModsStds"], "BilateralModsStds")
+    if not truncated(param["ModalityNum"], "ModalityNum") == len(deviations) == image.shape[3]:
         raise ArgumentError(
             f"ModalityNum is {param['ModalityNum']}, BilateralModsStds has {len(deviations)} values and the volume "
             f"{image.shape[3]} modalities: all three must agree"
         )
     axes = ("RStd", "CStd", "ZStd")
-    bilateral = tuple(float(param["Bilateral" + a]) for a in axes)
-    position = tuple(float(param["Pos" + a]) for a in axes)
-    weights = float(param["BilateralW"]), float(param["PosW"])
+    value = {key: number(param[key], key) for key in _KEYS if key.endswith("W") or key.endswith("Std")}
+    bilateral = [value["Bilateral" + a] for a in axes]
+    position = [value["Pos" + a] for a in axes]
+    iterations = truncated(param["MaxIterations"], "MaxIterations", -sys.maxsize)
     return run(
-        image, probabilities, bilateral, deviations, weights[0], position, weights[1], param["MaxIterations"], clip=0.0
+        image, probabilities, bilateral, deviations, value["BilateralW"], position, value["PosW"], iterations, clip=0.0
     )
