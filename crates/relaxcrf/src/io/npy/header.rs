@@ -66,7 +66,8 @@ impl Header {
         source.read_exact(&mut text).map_err(cut)?;
         let text = String::from_utf8_lossy(&text);
         // Control characters would reach the user's terminal, and a header may be long.
-        let shown: String = text.trim().chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect();
+        let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let shown: String = text.trim().chars().take(MAX_SHOWN).map(plain).collect();
         let bad = |why: String| Error::file(path, format!("the .npy header `{shown}` {why}"));
         let mut parser = Parser { text: &text };
         let fields = parser.dictionary().ok_or_else(|| bad("is not understood".into()))?;
