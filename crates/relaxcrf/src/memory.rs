@@ -189,8 +189,8 @@ impl Problem {
             Method::Exact => arrays(6) + layers,
             Method::Expand | Method::Swap => arrays(2) + 32 * n + self.scratch(8),
             Method::TreeLp(_) => arrays(11) + columns,
-            // The hungriest of what it may choose.
-            Method::Auto => arrays(if labels == 2 { 6 } else { 9 }) + layers.max(sweeps()),
+            // The hungriest of what it may choose, and the beliefs that it starts from.
+            Method::Auto => arrays(if labels == 2 { 8 } else { 11 }) + layers.max(sweeps()),
         };
         // Small things, and the room that growing lists leave.
         (common + own) * 21 / 20

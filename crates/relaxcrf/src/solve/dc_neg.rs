@@ -147,6 +147,10 @@ impl<'m> OnHeldLabels<'m> for DcNeg<'m> {
         self.quadratic.clone()
     }
 
+    fn let_go(&mut self) {
+        (self.next, self.next_filtered) = Default::default();
+    }
+
     fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]) {
         self.filtered = convert(&self.filtered);
         self.next = vec![0.0; y.len()];

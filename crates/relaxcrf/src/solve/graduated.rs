@@ -144,6 +144,10 @@ impl<'m> OnHeldLabels<'m> for Graduated<'m> {
         Some(&self.earlier)
     }
 
+    fn let_go(&mut self) {
+        (self.filtered, self.next) = Default::default();
+    }
+
     fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
         self.earlier = convert(&self.earlier);
         self.earlier_filtered = convert(&self.earlier_filtered);

@@ -23,6 +23,9 @@ pub(super) trait OnHeldLabels<'m> {
         None
     }
 
+    /// Frees the rows whose content is of no use for the next step: [`OnHeldLabels::carry`] makes them again.
+    fn let_go(&mut self);
+
     /// Makes all rows that the method keeps those of other labels: of `quadratic`'s, in which the beliefs are `y`.
     fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]);
 
@@ -55,22 +58,33 @@ pub(super) fn step<'m, S: OnHeldLabels<'m>>(
 ) -> Step {
     let mut focus = std::mem::take(solver.focus());
     if focus.narrow.is_none() && focus.patience.is_over() {
-        let y = beliefs.as_slice();
-        focus.narrow = Narrow::new(context.model(), y, solver.earlier().unwrap_or(y));
-        if let Some(narrow) = &focus.narrow {
-            focus.y = narrow.gathered(y);
-            solver.carry(&|rows| narrow.gathered(rows), &Quadratic::new(&narrow.model), &focus.y);
+        let (model, y) = (context.model(), beliefs.as_slice());
+        if let Some(rows) = HeldRows::find(model, y, solver.earlier().unwrap_or(y)) {
+            solver.let_go();
+            focus.y = rows.gathered(y);
+            focus.narrow = Narrow::new(model, rows);
+            match &focus.narrow {
+                Some(n) => solver.carry(&|rows| n.rows.gathered(rows), &Quadratic::new(&n.model), &focus.y),
+                None => {
+                    focus = Focus { patience: focus.patience.longer(), ..Focus::default() };
+                    solver.carry(&<[f32]>::to_vec, &solver.quadratic(), y);
+                }
+            }
         }
     }
-    if let Some(narrow) = &focus.narrow {
+    if let Some(narrow) = focus.narrow.take() {
         let task = Task { quadratic: &Quadratic::new(&narrow.model), others: Some(&narrow.others) };
         if let Some(step) = solver.attempt(context, task, &mut focus.y) {
-            narrow.write(&focus.y, beliefs.as_mut_slice());
+            narrow.rows.write(&focus.y, beliefs.as_mut_slice());
+            focus.narrow = Some(narrow);
             *solver.focus() = focus;
             return step;
         }
-        solver.carry(&|rows| narrow.widened(rows), &solver.quadratic(), beliefs.as_slice());
+        // The smaller problem goes before the larger rows come.
+        let Narrow { rows: held, .. } = narrow;
+        solver.let_go();
         focus = Focus { patience: focus.patience.longer(), ..Focus::default() };
+        solver.carry(&|rows| held.widened(rows), &solver.quadratic(), beliefs.as_slice());
     }
     *solver.focus() = focus;
     let all = Task { quadratic: &solver.quadratic(), others: None };
@@ -115,15 +129,32 @@ pub(super) fn stays_out(other: f32, y: &[f32], gradient: &[f32], step: f32, proj
 /// A Potts problem with the labels that are held, and what keeps the others out.
 struct Narrow {
     model: Model,
-    held: Vec<usize>,
     /// Every pixel's least energy of the labels left out.
     others: Vec<f32>,
-    labels: usize,
+    rows: HeldRows,
 }
 
 impl Narrow {
-    /// If at most half of all labels are held in `y` and `z`.
-    fn new(model: &Model, y: &[f32], z: &[f32]) -> Option<Self> {
+    /// None where a pixel may have none of these labels.
+    fn new(model: &Model, rows: HeldRows) -> Option<Self> {
+        let labels = model.labels();
+        let left: Vec<usize> = (0..labels).filter(|i| !rows.held.contains(i)).collect();
+        let least = |row: &[f32]| left.iter().fold(f32::INFINITY, |m, &i| m.min(row[i]));
+        let others = model.linear().par_chunks_exact(labels).map(least).collect();
+        Some(Self { model: model.restrict(&rows.held).ok()?, others, rows })
+    }
+}
+
+/// Between rows of all labels and rows of those that are held.
+struct HeldRows {
+    held: Vec<usize>,
+    labels: usize,
+}
+
+impl HeldRows {
+    /// If Potts costs tell labels apart, and at most a third of them is held in `y` and `z`: then the smaller problem
+    /// needs no more memory than the rows that were let go.
+    fn find(model: &Model, y: &[f32], z: &[f32]) -> Option<Self> {
         let labels = model.labels();
         if !model.compatibility().is_potts() {
             return None;
@@ -132,14 +163,7 @@ impl Narrow {
         held.extend(held_labels(z, labels)?);
         held.sort_unstable();
         held.dedup();
-        if 2 * held.len() > labels {
-            return None;
-        }
-        let left: Vec<usize> = (0..labels).filter(|i| !held.contains(i)).collect();
-        let least = |row: &[f32]| left.iter().fold(f32::INFINITY, |m, &i| m.min(row[i]));
-        let others = model.linear().par_chunks_exact(labels).map(least).collect();
-        // Fails where a pixel may have none of these labels.
-        Some(Self { model: model.restrict(&held).ok()?, held, others, labels })
+        (!held.is_empty() && 3 * held.len() <= labels).then_some(Self { held, labels })
     }
 
     /// Rows of the labels held.

@@ -79,6 +79,10 @@ impl<'m> OnHeldLabels<'m> for Accelerated<'m> {
         Some(&self.previous)
     }
 
+    fn let_go(&mut self) {
+        self.next = Vec::new();
+    }
+
     fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
         for rows in [&mut self.previous, &mut self.previous_filtered, &mut self.filtered] {
             *rows = convert(rows);
