@@ -87,6 +87,16 @@ pub struct Comparison {
     pub skipped: Vec<String>,
 }
 
+/// When a stage of a method ends, where the run's settings do not say.
+pub struct StageEnd {
+    /// The method's name, without options.
+    pub method: &'static str,
+    /// Most iterations.
+    pub iterations: usize,
+    /// Tolerance, if other than usual.
+    pub tolerance: Option<f64>,
+}
+
 impl Problem {
     /// Width and height.
     pub fn size(&self) -> (usize, usize) {
@@ -102,13 +112,13 @@ impl Problem {
         }
     }
 
-    /// Runs the methods one after the other; `caps` are most iterations of methods by name, `say` hears of each
+    /// Runs the methods one after the other; `ends` tell when stages of some methods end, `say` hears of each
     /// run that has ended.
     pub fn compare(
         &self,
         contestants: &[Contestant],
         settings: &Settings,
-        caps: &[(&str, usize)],
+        ends: &[StageEnd],
         quiet: bool,
         say: &mut dyn FnMut(&Run),
     ) -> Result<Comparison> {
@@ -129,7 +139,7 @@ impl Problem {
                 (None, true) => bail!("{contestant}: there is no model with half of the weights"),
                 (_, false) => &self.model,
             };
-            let solution = match go_on(model, &contestant.chain, before, &settings, caps, quiet) {
+            let solution = match go_on(model, &contestant.chain, before, &settings, ends, quiet) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
                     skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
@@ -217,7 +227,7 @@ fn go_on(
     pipeline: &Pipeline,
     before: Option<(&Pipeline, &Solution)>,
     settings: &Settings,
-    caps: &[(&str, usize)],
+    ends: &[StageEnd],
     quiet: bool,
 ) -> relaxcrf::Result<Solution> {
     let mut meter = Meter::new(quiet, "preparing");
@@ -233,8 +243,12 @@ fn go_on(
             break;
         }
         let text = method.to_string();
-        let cap = caps.iter().find(|c| text.split(':').next() == Some(c.0)).map(|c| c.1);
-        let settings = Settings { max_iterations: settings.max_iterations.or(cap), ..settings.clone() };
+        let end = ends.iter().find(|e| text.split(':').next() == Some(e.method));
+        let settings = Settings {
+            max_iterations: settings.max_iterations.or(end.map(|e| e.iterations)),
+            tolerance: settings.tolerance.or(end.and_then(|e| e.tolerance)),
+            ..settings.clone()
+        };
         let alone = Pipeline::from(method.clone());
         meter.start(&alone, &settings);
         let start = found.as_ref().map(|s| s.beliefs.clone());

@@ -10,7 +10,7 @@ use relaxcrf::solve::Settings;
 use super::pairs::{self, PairFiles};
 use crate::args::{CostArgs, ModelArgs, ReproduceStereoArgs};
 use crate::commands::use_threads;
-use crate::comparison::{Comparison, Problem, Quality, Run, Task};
+use crate::comparison::{Comparison, Problem, Quality, Run, StageEnd, Task};
 use crate::disparity::{self, CostSpec, Truth};
 use crate::inputs;
 use crate::outputs::{check_writable, make_directory};
@@ -30,8 +30,15 @@ const PAPER: [(&str, [f64; 6]); 4] = [
 ];
 const PAPER_METHODS: [&str; 6] = ["mf", "dc-neg", "qp", "qp+dc-neg", "qp+dc-gen", "qp+dc-neg+lp"];
 
-/// Iterations after which little changes; the paper ran the LP for five.
-const CAPS: [(&str, usize); 5] = [("mf", 350), ("dc-gen", 20), ("lp", 5), ("tree-lp", 5), ("smooth-lp", 40)];
+/// Iterations after which little changes; the paper ran the LP for five. Mean field rests on plateaus here for dozens of
+/// updates, so it goes on until nothing changes at all.
+const ENDS: [StageEnd; 5] = [
+    StageEnd { method: "mf", iterations: 350, tolerance: Some(0.0) },
+    StageEnd { method: "dc-gen", iterations: 20, tolerance: None },
+    StageEnd { method: "lp", iterations: 5, tolerance: None },
+    StageEnd { method: "tree-lp", iterations: 5, tolerance: None },
+    StageEnd { method: "smooth-lp", iterations: 40, tolerance: None },
+];
 
 const ABOUT: &str = "\
 E is the energy with every pair counted twice and nothing left out. The paper prints the energy of the same normalised \
@@ -129,7 +136,7 @@ fn one(files: &PairFiles, args: &ReproduceStereoArgs) -> Result<Solved> {
             report::complain(&format!("{}: {method}: energy {e} in {:.1} s", files.name, run.report.seconds));
         }
     };
-    let comparison = problem.compare(&args.methods.0, &settings, &CAPS, quiet, &mut say)?;
+    let comparison = problem.compare(&args.methods.0, &settings, &ENDS, quiet, &mut say)?;
     write_pictures(&folder, &problem, &comparison)?;
     let constant = numeric::sum(problem.model.pairwise().row_sums());
     Ok(Solved { problem, comparison, constant })
