@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use relaxcrf::filter::lattice::{Points, Sweep, SweepTerm, Tables};
+use relaxcrf::filter::lattice::{Points, Settlement, Sweep, SweepTerm, Tables};
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::Normalization;
 use relaxcrf::numeric::{for_rows, rows_per_chunk, sum_by_rows};
 use relaxcrf::solve::simplex::{logistic, softmax_rows};
-use relaxcrf::solve::updates::Updates;
+use relaxcrf::solve::updates::{CERTAIN, SETTLED, Updates};
 use relaxcrf::{Error, Result};
 
 /// What a kernel's message is multiplied by.
@@ -193,23 +193,26 @@ impl Problem {
             logistic(rows);
             rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
         });
+        let update = |points: &mut Points, out: &mut [f32]| {
+            let rows = &mut points.rows[..points.count];
+            rows.iter_mut().zip(&prefers[points.first..]).for_each(|(m, &p)| *m += p);
+            let settlement = settlement(rows);
+            logistic(rows);
+            for (to, &q) in out.chunks_exact_mut(2).zip(&*rows) {
+                to.copy_from_slice(&[1.0 - q, q]);
+            }
+            rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
+            settlement
+        };
         for iteration in 1..=iterations {
-            let last = iteration == iterations || stop.load(Ordering::Relaxed);
-            let update = |points: Points, out: &mut [f32]| {
-                let rows = &mut points.rows[..points.count];
-                rows.iter_mut().zip(&prefers[points.first..]).for_each(|(m, &p)| *m += p);
-                logistic(rows);
-                for (to, &q) in out.chunks_exact_mut(2).zip(&*rows) {
-                    to.copy_from_slice(&[1.0 - q, q]);
-                }
-                rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
-                0.0
-            };
-            if last {
-                sweep.read::<f64>(&mut q, tables, update);
+            if iteration == iterations || stop.load(Ordering::Relaxed) {
+                sweep.read(&mut q, tables, |mut points, out| {
+                    update(&mut points, out);
+                    0.0
+                });
                 break;
             }
-            sweep.step::<f64>(&mut [], tables, update);
+            sweep.step_unsettled(tables, |mut points| (0.0, update(&mut points, &mut [])));
         }
         q
     }
@@ -273,6 +276,13 @@ impl Problem {
             softmax_rows(rows, labels);
         });
     }
+}
+
+/// Whether all logits of a block say the same, and clearly.
+fn settlement(logits: &[f32]) -> Option<Settlement> {
+    let sign = logits.first()?.signum();
+    let odds = logits.iter().fold(f32::INFINITY, |least, &v| least.min(sign * v));
+    (odds > SETTLED).then(|| Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
 }
 
 /// Where the first number is that is none.

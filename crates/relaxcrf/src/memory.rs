@@ -79,7 +79,7 @@ impl KernelSize {
                     let (v, copies) = (lattice.vertices as u64, (lattice.rows - lattice.vertices) as u64);
                     // The lists of runs start with room for half of the points and double when that is used up.
                     let runs = if 2 * lattice.runs as u64 <= n { n / 2 } else { n };
-                    n * 4 * m + runs * (4 * m + 1) + n / 16 + 12 * copies + m * v * 6
+                    n * 4 * m + runs * (4 * m + 1) + n + n / 16 + 12 * copies + m * v * 6
                 }
             }
     }

@@ -13,11 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use super::simplex::{keep_points, softmax_points};
-use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables, simd};
+use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Settlement, Sweep, SweepTerm, Tables, simd};
 use crate::lanes::LARGEST_LOGIT;
 
 /// The message that a dropped label may be denied.
 pub const NEGLIGIBLE: f32 = 0.03;
+
+/// Points are as good as certain of a label when the logarithm of its odds is this.
+pub const CERTAIN: f32 = 6.5;
+/// And this is when they begin to count as certain.
+pub const SETTLED: f32 = 7.5;
 
 /// Labels are dropped when a sample of the points tells that their messages will be below this share of it.
 const MARGIN: f32 = 1.0 / 12.0;
@@ -128,7 +133,7 @@ impl<'a> Updates<'a> {
             looks = looks.saturating_sub(1);
             denied += match &next {
                 Some(next) => stage.change(self, next, tables),
-                None => stage.sweep.step(&mut [], tables, |points, _| stage.update(self, points)),
+                None => stage.sweep.step_unsettled(tables, |points| stage.update_and_settle(self, points)),
             };
             if denied.0 > NEGLIGIBLE {
                 break;
@@ -175,6 +180,21 @@ impl<'a> Stage<'a> {
                 Most(if most <= LARGEST_LOGIT { denied } else { f32::INFINITY })
             }
         }
+    }
+
+    /// [`Stage::update`], and whether all points agree about a label by now.
+    fn update_and_settle(&self, problem: &Updates, points: Points) -> (Most, Option<Settlement>) {
+        let Points { first, count, rows, stride } = points;
+        let denied = self.update(problem, Points { first, count, rows, stride });
+        let mut least = vec![0.0f32; stride];
+        simd::least_of_lanes(&rows[..count * stride], stride, &mut least);
+        let best = least[..self.kept.len()].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let settlement = best.and_then(|(lane, &belief)| {
+            let odds = (belief / (1.0 - belief).max(f32::EPSILON)).ln();
+            // Messages for the label and against it move, and those of the rest, which do not count above.
+            (odds > SETTLED).then(|| Settlement { lane, value: 1.0, slack: (odds - CERTAIN) / 3.0 })
+        });
+        (denied, settlement)
     }
 
     /// A stage without the labels that a sample tells are negligible, if that makes rows shorter.

@@ -5,7 +5,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::bands::{BLOCK, Band, points_per_band};
-use super::kernels::{Factors, Runs, WIDEST, row_width, with_width};
+use super::kernels::{Factors, WIDEST, row_width, with_width};
+use super::runs::Runs;
 use super::simd::{self, Exchange};
 use super::{Blur, Lattice};
 use crate::filter::{Binned, Direction, Filter, Layers, Scaling, Scratch, between_by_indicator};
@@ -144,14 +145,13 @@ impl Lattice {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let m = self.dims + 1;
         let width = row_width(block.len());
         let size = self.rows * width;
         scratch.first.resize(size.max(scratch.first.len()), 0.0);
         let table = &mut scratch.first[..size];
         self.fill(width, table, |band, rows| {
             for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
-                let runs = Runs::new(band, k, &self.weights, m);
+                let runs = Runs::new(band, k, &self.weights);
                 let right = factors(scaling.right, 1.0, first);
                 let at = first * channels + block.start;
                 let count = BLOCK.min(band.points.end - first);
@@ -175,7 +175,7 @@ impl Lattice {
                 let table = &table[band.rows.start * width..band.rows.end * width];
                 let mut rows = [0.0f32; BLOCK * WIDEST];
                 for (k, out) in out.chunks_mut(BLOCK * channels).enumerate() {
-                    let runs = Runs::new(band, k, &self.weights, m);
+                    let runs = Runs::new(band, k, &self.weights);
                     let left = factors(scaling.left, gain, band.points.start + k * BLOCK);
                     simd::slice_block(width, runs, left, table, &mut rows, width, false);
                     simd::store(&rows, width, out, channels, block.clone(), scaling.add);

@@ -4,15 +4,13 @@
 //! together: first the vertices that it is the first to touch, then copies of vertices that belong to earlier
 //! bands. So bands splat side by side without sharing a row, and the sums come out the same for any number of
 //! threads: a band's in the order of its points, then band by band.
-//!
-//! Within a band, neighbouring points in the same simplex form a run, which needs its vertices only once. Runs end
-//! at multiples of [`BLOCK`] points, the unit that the kernels work on.
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use super::embed::{Embedding, LANES, Lanes, Simplex};
+use super::runs::Simplices;
 use super::simd;
 use super::table::{Packing, Table, Word};
 
@@ -36,21 +34,8 @@ pub(super) struct Band {
     pub points: Range<usize>,
     /// The band's rows of the vertex table.
     pub rows: Range<usize>,
-    /// For every block of points its first run, and the end.
-    pub block_runs: Vec<u32>,
-    /// Where each run ends in its block: 1 to [`BLOCK`].
-    pub run_ends: Vec<u8>,
-    /// d+1 rows for each run, counted from the band's first.
-    pub ids: Vec<u32>,
-}
-
-impl Band {
-    /// The run of a point, both counted from the band's first.
-    pub fn run_of(&self, point: usize) -> usize {
-        let runs = self.block_runs[point / BLOCK] as usize..self.block_runs[point / BLOCK + 1] as usize;
-        let ends = &self.run_ends[runs.clone()];
-        runs.start + ends.partition_point(|&end| usize::from(end) <= point % BLOCK)
-    }
+    /// Which of them are its points'.
+    pub simplices: Simplices,
 }
 
 /// Copies of vertices: for each vertex that has any, its own row and those of its copies in band order.
@@ -71,7 +56,8 @@ pub(super) struct Located<W> {
     pub row_of: Vec<u32>,
 }
 
-/// One band before its vertices are known to the others: ids are numbers of the band's own `keys`.
+/// One band before its vertices are known to the others: ids are numbers of the band's own `keys`, the rest is
+/// as in [`Simplices`].
 struct Local<W> {
     keys: Vec<W>,
     block_runs: Vec<u32>,
@@ -105,7 +91,6 @@ pub(super) fn locate<W: Word>(
     let mut row = 0usize;
     let mut copied: Vec<(u32, u32)> = Vec::new();
     let mut bands = Vec::with_capacity(locals.len());
-    let mut renames = Vec::with_capacity(locals.len());
     for (b, local) in locals.into_iter().enumerate() {
         let before = table.len();
         let numbers: Vec<u32> = local.keys.iter().map(|&key| table.insert(key)).collect::<Option<_>>()?;
@@ -126,19 +111,17 @@ pub(super) fn locate<W: Word>(
                 }
             })
             .collect();
-        bands.push(Band {
-            points: b * per_band..((b + 1) * per_band).min(points),
-            rows: row..row + numbers.len(),
-            block_runs: local.block_runs,
-            run_ends: local.run_ends,
-            ids: local.ids,
-        });
-        renames.push(rename);
-        row += numbers.len();
+        let rows = row..row + numbers.len();
+        row = rows.end;
+        bands.push((b * per_band..((b + 1) * per_band).min(points), rows, rename, local));
     }
-    bands.par_iter_mut().zip(&renames).for_each(|(band, rename)| {
-        band.ids.iter_mut().for_each(|id| *id = rename[*id as usize]);
+    let bands = bands.into_par_iter().map(|(points, rows, rename, local)| {
+        let Local { block_runs, run_ends, mut ids, .. } = local;
+        ids.iter_mut().for_each(|id| *id = rename[*id as usize]);
+        let simplices = Simplices::new(m, rows.len(), block_runs, run_ends, ids);
+        Band { points, rows, simplices }
     });
+    let bands = bands.collect();
     Some(Located { bands, copies: group(copied), weights, table, row_of })
 }
 

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::Lattice;
 use super::apply::factors;
 use super::bands::{BLOCK, points_per_band};
-use super::kernels::Runs;
+use super::runs::Runs;
 use super::simd;
 use crate::filter::{Binned, Direction, Scaling, Scratch};
 
@@ -21,14 +21,13 @@ impl Lattice {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let m = self.dims + 1;
         let size = self.rows * W;
         scratch.first.resize(size.max(scratch.first.len()), 0.0);
         let table = &mut scratch.first[..size];
         // A block's rows may be wider than the block: bins beyond it belong to the next one.
         self.fill(W, table, |band, rows| {
             for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
-                let runs = Runs::new(band, k, &self.weights, m);
+                let runs = Runs::new(band, k, &self.weights);
                 let right = factors(scaling.right, 1.0, first);
                 simd::splat_bins::<W>(runs, right, &binned.bins[first..], range.start, rows);
             }
@@ -51,7 +50,7 @@ impl Lattice {
             let table = &table[band.rows.start * W..band.rows.end * W];
             for (k, out) in out.chunks_mut(BLOCK).enumerate() {
                 let first = band.points.start + k * BLOCK;
-                let runs = Runs::new(band, k, &self.weights, m);
+                let runs = Runs::new(band, k, &self.weights);
                 let left = factors(scaling.left, gain, first);
                 let bins = &binned.bins[first..];
                 if at_vertices {

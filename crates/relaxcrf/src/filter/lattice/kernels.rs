@@ -7,9 +7,11 @@
 
 use std::ops::Range;
 
-use super::bands::{BLOCK, Band};
+use super::bands::BLOCK;
+use super::runs::Runs;
 use super::simd;
 use crate::filter::Binned;
+use crate::lanes::Eight;
 
 /// Weights may be read this far beyond the last point's.
 pub(super) const WEIGHT_PADDING: usize = 8;
@@ -44,7 +46,7 @@ pub(super) fn row_width(channels: usize) -> usize {
 /// Adds the rows of one block, W wide and `stride` apart, to a band's piece of a table: the kernel for the width and
 /// the dimension. `rows` may be longer than the block.
 #[inline(always)]
-pub(super) fn splat_block(
+pub(super) fn splat_block<V: Eight>(
     width: usize,
     runs: Runs,
     factors: Factors,
@@ -55,6 +57,8 @@ pub(super) fn splat_block(
     with_width!(width, W => match (W, runs.vertices()) {
             (1, 3) => splat_one::<3>(runs, factors, rows, stride, table),
             (1, 6) => splat_one::<6>(runs, factors, rows, stride, table),
+            (8, 3) => simd::splat_eight::<V, 3>(runs, factors, rows, stride, table),
+            (8, 6) => simd::splat_eight::<V, 6>(runs, factors, rows, stride, table),
             (_, 3) => simd::splat::<W, 3>(runs, factors, rows, stride, table),
             (_, 6) => simd::splat::<W, 6>(runs, factors, rows, stride, table),
             _ => splat_any::<W>(runs, factors, rows, stride, table),
@@ -103,45 +107,6 @@ pub(super) fn store(
             for (o, &r) in out.iter_mut().zip(row) {
                 *o = r;
             }
-        }
-    }
-}
-
-/// The runs of one block of points.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Runs<'a> {
-    /// Vertices per run: d+1.
-    pub(super) m: usize,
-    /// Where each run ends.
-    pub(super) ends: &'a [u8],
-    /// Rows of the band, m for each run.
-    pub(super) ids: &'a [u32],
-    /// From the block's first point on, m for each point.
-    pub(super) weights: &'a [f32],
-}
-
-impl<'a> Runs<'a> {
-    /// Number of points.
-    #[inline(always)]
-    pub(super) fn points(&self) -> usize {
-        self.ends.last().map_or(0, |&end| usize::from(end))
-    }
-
-    /// Vertices of a simplex.
-    #[inline(always)]
-    pub fn vertices(&self) -> usize {
-        self.m
-    }
-
-    /// Block `block` of a band; `weights` are those of all points of the lattice.
-    #[inline(always)]
-    pub fn new(band: &'a Band, block: usize, weights: &'a [f32], m: usize) -> Self {
-        let runs = band.block_runs[block] as usize..band.block_runs[block + 1] as usize;
-        Self {
-            m,
-            ends: &band.run_ends[runs.clone()],
-            ids: &band.ids[runs.start * m..runs.end * m],
-            weights: &weights[(band.points.start + block * BLOCK) * m..],
         }
     }
 }
@@ -198,7 +163,7 @@ pub(super) fn splat_one<const M: usize>(
     table: &mut [f32],
 ) {
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(M).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(M).zip(runs.ends()) {
         let end = usize::from(end);
         let mut sums = [0.0f32; WEIGHT_PADDING];
         for p in start..end {
@@ -224,9 +189,9 @@ pub(super) fn splat_any<const W: usize>(
     stride: usize,
     table: &mut [f32],
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for p in start..end {
             let value = group::<W>(rows, p * stride);
@@ -251,9 +216,9 @@ pub(super) fn splat_bins<const W: usize>(
     first: usize,
     table: &mut [f32],
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         let mut p = start;
         while p < end {
@@ -303,7 +268,7 @@ pub(super) fn slice_one<const M: usize>(
     add: bool,
 ) {
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(M).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(M).zip(runs.ends()) {
         let end = usize::from(end);
         let mut vertex = [0.0f32; M];
         for k in 0..M {
@@ -334,9 +299,9 @@ pub(super) fn slice_any<const W: usize>(
     stride: usize,
     add: bool,
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for p in start..end {
             let sum = interpolate::<W>(table, ids, &runs.weights[p * m..p * m + m]);
@@ -362,6 +327,24 @@ fn interpolate<const W: usize>(table: &[f32], ids: &[u32], weights: &[f32]) -> [
     sum
 }
 
+/// `table += other`.
+#[inline(always)]
+pub(super) fn add(table: &mut [f32], other: &[f32]) {
+    table.iter_mut().zip(other).for_each(|(t, &o)| *t += o);
+}
+
+/// Raises `out` to the largest change in each row between two tables.
+#[inline(always)]
+pub(super) fn largest_changes<const W: usize>(now: &[f32], before: &[f32], out: &mut [f32]) {
+    for ((out, now), before) in out.iter_mut().zip(now.chunks_exact(W)).zip(before.chunks_exact(W)) {
+        let mut most = *out;
+        for c in 0..W {
+            most = most.max((now[c] - before[c]).abs());
+        }
+        *out = most;
+    }
+}
+
 /// Reads the bins of `range` (at most W) back and adds them to `out` with the weights of each point's own bin.
 #[inline(always)]
 pub(super) fn slice_bins<const W: usize>(
@@ -372,9 +355,9 @@ pub(super) fn slice_bins<const W: usize>(
     range: Range<usize>,
     out: &mut [f32],
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for p in start..end {
             let sum = interpolate::<W>(table, ids, &runs.weights[p * m..p * m + m]);
@@ -417,9 +400,9 @@ pub(super) fn slice_own_bin<const W: usize>(
     bins: &[u16],
     out: &mut [f32],
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for p in start..end {
             let lane = usize::from(bins[p]);

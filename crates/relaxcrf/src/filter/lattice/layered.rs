@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use super::Lattice;
 use super::apply::factors;
 use super::bands::{BLOCK, points_per_band};
-use super::kernels::{Factors, Runs};
+use super::kernels::Factors;
+use super::runs::Runs;
 use crate::filter::{Direction, Layers, Scaling, Scratch};
 
 /// Vertex rows per parallel task.
@@ -23,13 +24,12 @@ impl Lattice {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let m = self.dims + 1;
         let size = self.rows * W;
         scratch.first.resize(size.max(scratch.first.len()), 0.0);
         let table = &mut scratch.first[..size];
         self.fill(W, table, |band, rows| {
             for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
-                let runs = Runs::new(band, k, &self.weights, m);
+                let runs = Runs::new(band, k, &self.weights);
                 splat::<W>(runs, factors(scaling.right, 1.0, first), layers, first, rows);
             }
         });
@@ -40,7 +40,7 @@ impl Lattice {
             let table = &table[band.rows.start * W..band.rows.end * W];
             for (k, out) in out.chunks_mut(BLOCK).enumerate() {
                 let first = band.points.start + k * BLOCK;
-                let runs = Runs::new(band, k, &self.weights, m);
+                let runs = Runs::new(band, k, &self.weights);
                 slice::<W>(runs, factors(scaling.left, gain, first), layers, first, table, scaling.add, out);
             }
         });
@@ -49,9 +49,9 @@ impl Lattice {
 
 /// Adds every point's value to the knots 1, 2, ... on both sides of it; channel 0 stays empty.
 fn splat<const W: usize>(runs: Runs, factors: Factors, layers: Layers, first: usize, table: &mut [f32]) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for p in start..end {
             let value = layers.values[first + p];
@@ -94,9 +94,9 @@ fn slice<const W: usize>(
     add: bool,
     out: &mut [f32],
 ) {
-    let m = runs.m;
+    let m = runs.vertices();
     let mut start = 0;
-    for (ids, &end) in runs.ids.chunks_exact(m).zip(runs.ends) {
+    for (ids, &end) in runs.ids().chunks_exact(m).zip(runs.ends()) {
         let end = usize::from(end);
         for (p, out) in out.iter_mut().enumerate().take(end).skip(start) {
             let (part, place) = layers.place(layers.values[first + p]);

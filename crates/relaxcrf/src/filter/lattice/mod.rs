@@ -15,6 +15,8 @@ mod chains;
 mod embed;
 mod kernels;
 mod layered;
+mod runs;
+mod settle;
 pub(crate) mod simd;
 mod size;
 mod sparse;
@@ -37,6 +39,7 @@ pub use self::embed::MAX_DIMS;
 pub use self::size::LatticeSize;
 pub(crate) use self::sparse::Reach;
 pub(crate) use self::sweep::sweep_bytes;
+pub use self::settle::Settlement;
 pub use self::sweep::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables};
 
 /// Which lattice operator.

@@ -14,10 +14,11 @@ use rayon::prelude::*;
 use super::bands::{BLOCK, Builder, Copies, locate_band};
 use super::chains::Chains;
 use super::embed::Embedding;
-use super::kernels::{self, Factors, Runs};
+use super::kernels::{self, Factors, with_width};
+use super::runs::Runs;
 use super::table::{Packing, Word};
 use crate::filter::Binned;
-use crate::lanes;
+use crate::lanes::{self, Eight, LANES};
 
 pub(super) use super::kernels::WEIGHT_PADDING;
 
@@ -93,7 +94,7 @@ use avx2::Register;
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use crate::lanes::{Eight, LANES, LN_2_HIGH, LN_2_LOW, NEGLIGIBLE_LOGIT, ROUND};
+    use crate::lanes::{EXP_TERMS, Eight, LANES, LN_2_HIGH, LN_2_LOW, NEGLIGIBLE_LOGIT, ROUND};
 
     /// Used only by what [`dispatch`] compiles for AVX2 and runs where the CPU has it: that is why all of this is sound.
     #[derive(Clone, Copy)]
@@ -137,13 +138,22 @@ mod avx2 {
             }
         }
         #[inline(always)]
+        fn mask(set: bool) -> Self {
+            Self(unsafe { _mm256_castsi256_ps(_mm256_set1_epi32(-i32::from(set))) })
+        }
+        #[inline(always)]
+        fn where_mask(self, other: Self, mask: Self) -> Self {
+            Self(unsafe { _mm256_blendv_ps(other.0, self.0, mask.0) })
+        }
+        #[inline(always)]
         fn exp_or_nothing(self) -> Self {
             let clipped = self.larger(Self::all(NEGLIGIBLE_LOGIT));
             let shifted = clipped.mul(Self::all(std::f32::consts::LOG2_E)).add(Self::all(ROUND));
             let n = shifted.sub(Self::all(ROUND));
             let r = clipped.sub(n.mul(Self::all(LN_2_HIGH))).sub(n.mul(Self::all(LN_2_LOW)));
-            let mut p = Self::all(1.0 / 5040.0);
-            for c in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+            let [c3, c2, c1, c0] = EXP_TERMS;
+            let mut p = Self::all(c3);
+            for c in [c2, c1, c0, 1.0, 1.0] {
                 p = Self::all(c).add(r.mul(p));
             }
             unsafe {
@@ -187,7 +197,7 @@ dispatch! {
     /// than the block.
     pub(super) fn splat_block(
         width: usize, runs: Runs, factors: Factors, rows: &[f32], stride: usize, table: &mut [f32],
-    ) = kernels::splat_block
+    ) = kernels::splat_block::<[f32; 8]>, kernels::splat_block::<Register>
 }
 dispatch! {
     /// Interpolates one block into rows, `width` wide and `stride` apart, or adds to them.
@@ -275,24 +285,50 @@ dispatch! {
     ) = exchange_body::<W>
 }
 
+dispatch! {
+    /// `table += other`.
+    pub(super) fn add_here(table: &mut [f32], other: &[f32]) = kernels::add
+}
+dispatch! {
+    fn changes[const W: usize][W](now: &[f32], before: &[f32], out: &mut [f32]) = kernels::largest_changes::<W>
+}
+dispatch! {
+    /// The smallest value of each of a row's lanes.
+    pub(crate) fn least_of_lanes(rows: &[f32], stride: usize, least: &mut [f32]) = lanes::least_of_lanes
+}
+
+/// Raises `out` to the largest change in each row, `width` wide, between two tables.
+pub(super) fn largest_changes(width: usize, now: &[f32], before: &[f32], out: &mut [f32]) {
+    with_width!(width, W => {
+        let tables = now.par_chunks(ROWS_PER_TASK * W).zip(before.par_chunks(ROWS_PER_TASK * W));
+        out.par_chunks_mut(ROWS_PER_TASK).zip(tables).for_each(|(out, (now, before))| changes::<W>(now, before, out));
+    });
+}
+
 /// `table += other`.
 pub(super) fn add(table: &mut [f32], other: &[f32]) {
     const PIECE: usize = 1 << 14;
     table.par_chunks_mut(PIECE).zip(other.par_chunks(PIECE)).for_each(|(t, o)| {
-        for (t, &o) in t.iter_mut().zip(o) {
-            *t += o;
-        }
+        add_here(t, o);
     });
 }
 
-/// Fails unless every row that the runs of a block name is one of `rows`, and there is all that [`splat`] and [`slice`]
-/// read: they do not look at each index again. Returns the number of points.
+/// Fails unless there are all table rows that the runs of a block name (they were checked when they were made, see
+/// `runs.rs`), and all else that [`splat`] and [`slice`] read. Returns the number of points.
 #[inline(always)]
-fn check_block<const M: usize>(runs: &Runs, rows: usize) -> usize {
+fn check_block<const W: usize, const M: usize>(
+    runs: &Runs,
+    table_rows: usize,
+    values: usize,
+    stride: usize,
+) -> usize {
     let points = runs.points();
-    let largest = runs.ids.iter().fold(0, |a: u32, &id| a.max(id));
-    let fits = points <= BLOCK && runs.ids.len() == runs.ends.len() * M && runs.weights.len() >= points * M;
-    assert!(fits && (points == 0 || (largest as usize) < rows), "lattice vertex out of range");
+    assert!(runs.vertices() == M && runs.rows() <= table_rows, "lattice vertex out of range");
+    assert!(
+        points <= BLOCK
+            && (points == 0 || runs.weights.len() >= points * M && values >= (points - 1) * stride + W),
+        "rows are too short for their width"
+    );
     points
 }
 
@@ -306,28 +342,60 @@ pub(super) fn splat<const W: usize, const M: usize>(
     table: &mut [f32],
 ) {
     let (table, _) = table.as_chunks_mut::<W>();
-    let points = check_block::<M>(&runs, table.len());
-    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let points = check_block::<W, M>(&runs, table.len(), rows.len(), stride);
     let factors = factors.of_block(points);
-    let mut run = 0;
     for p in 0..points {
-        // SAFETY: `p` is below `points`, for which rows and weights are there. `run` is that of `p`: it rises only behind
-        // a run's last point, and the last run's is the last of all (that is how many `points` there are), so that
-        // it is below the number of runs here. All ids are rows of the table.
+        // SAFETY: `p` is below `points`, for which values and weights are there, and each has a run with ids, which are
+        // rows of the table.
         unsafe {
             let mut value = *rows.as_ptr().add(p * stride).cast::<[f32; W]>();
             let factor = *factors.get_unchecked(p);
             value.iter_mut().for_each(|v| *v *= factor);
             let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
-            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            // Not a loop over runs: they are short and of any length, its end would be guessed wrong every other time.
+            let run = usize::from(*runs.of().get_unchecked(p));
+            let ids = &*runs.ids().as_ptr().add(run * M).cast::<[u32; M]>();
             for k in 0..M {
                 let row = table.get_unchecked_mut(ids[k] as usize);
                 for c in 0..W {
                     row[c] += weights[k] * value[c];
                 }
             }
-            // Runs are short and of any length: a branch here would be guessed wrong every other time.
-            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
+        }
+    }
+}
+
+/// [`splat`] of eight channels, whose sums stay in registers while the simplex is the same.
+#[inline(always)]
+pub(super) fn splat_eight<V: Eight, const M: usize>(
+    runs: Runs,
+    factors: Factors,
+    rows: &[f32],
+    stride: usize,
+    table: &mut [f32],
+) {
+    let (table, _) = table.as_chunks_mut::<LANES>();
+    let points = check_block::<LANES, M>(&runs, table.len(), rows.len(), stride);
+    let factors = factors.of_block(points);
+    let mut sums = [V::all(0.0); M];
+    let mut last = u8::MAX;
+    for p in 0..points {
+        // SAFETY: as in `splat`.
+        unsafe {
+            let run = *runs.of().get_unchecked(p);
+            let same = V::mask(run == last);
+            last = run;
+            let value = V::load(&*rows.as_ptr().add(p * stride).cast::<[f32; LANES]>());
+            let value = value.mul(V::all(*factors.get_unchecked(p)));
+            let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
+            let ids = &*runs.ids().as_ptr().add(usize::from(run) * M).cast::<[u32; M]>();
+            for k in 0..M {
+                let row = table.get_unchecked_mut(ids[k] as usize);
+                // What is in the register is in the row as well, but takes longer to come back from there.
+                let before = sums[k].where_mask(V::load(row), same);
+                sums[k] = before.add(V::all(weights[k]).mul(value));
+                sums[k].store(row);
+            }
         }
     }
 }
@@ -342,15 +410,14 @@ pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
     stride: usize,
 ) {
     let (table, _) = table.as_chunks::<W>();
-    let points = check_block::<M>(&runs, table.len());
-    assert!(points == 0 || rows.len() >= (points - 1) * stride + W, "rows are too short for their width");
+    let points = check_block::<W, M>(&runs, table.len(), rows.len(), stride);
     let factors = factors.of_block(points);
-    let mut run = 0;
     for p in 0..points {
         // SAFETY: as in `splat`.
         unsafe {
             let weights = &*runs.weights.as_ptr().add(p * M).cast::<[f32; M]>();
-            let ids = &*runs.ids.as_ptr().add(run * M).cast::<[u32; M]>();
+            let run = usize::from(*runs.of().get_unchecked(p));
+            let ids = &*runs.ids().as_ptr().add(run * M).cast::<[u32; M]>();
             let mut sum = [0.0f32; W];
             for k in 0..M {
                 let row = table.get_unchecked(ids[k] as usize);
@@ -363,7 +430,6 @@ pub(super) fn slice<const W: usize, const M: usize, const ADD: bool>(
             for c in 0..W {
                 row[c] = if ADD { row[c] + factor * sum[c] } else { factor * sum[c] };
             }
-            run += usize::from(usize::from(*runs.ends.get_unchecked(run)) == p + 1);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Lattice {
             dims: self.dims,
             vertices: self.vertices,
             rows: self.rows,
-            runs: self.bands.iter().map(|band| band.run_ends.len()).sum(),
+            runs: self.bands.iter().map(|band| band.simplices.runs()).sum(),
         }
     }
 }

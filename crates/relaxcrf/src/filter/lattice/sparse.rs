@@ -96,9 +96,8 @@ impl Lattice {
         let corners = |a: u32| {
             let a = a as usize;
             let band = &self.bands[a / per_band];
-            let run = band.run_of(a % per_band);
             let own = move |&id: &u32| neighbours.owner[band.rows.start + id as usize];
-            band.ids[run * m..(run + 1) * m].iter().map(own).zip(&self.weights[a * m..(a + 1) * m])
+            band.simplices.of(a % per_band).iter().map(own).zip(&self.weights[a * m..(a + 1) * m])
         };
         reach.grow(self.rows);
         for &b in sources {

@@ -10,8 +10,10 @@ use rayon::prelude::*;
 
 use super::apply::factors;
 use super::bands::{BLOCK, points_per_band};
-use super::kernels::{Runs, WIDEST, row_width};
+use super::kernels::{WIDEST, row_width};
+use super::runs::Runs;
 use super::simd::{slice_block, splat_block};
+use super::settle::Settled;
 use super::{Band, Lattice};
 use crate::filter::{Direction, Scaling};
 
@@ -29,34 +31,36 @@ pub struct SweepTerm<'a> {
 
 /// Channels that share a table, from `lane` of a row on. Only the last part may be wider than it has channels.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+pub(super) struct Part {
     lane: usize,
-    width: usize,
+    pub width: usize,
 }
 
 /// The sum of some lattices, applied to `channels` values per point.
 #[derive(Debug, Clone)]
 pub struct Sweep<'a> {
-    terms: Vec<SweepTerm<'a>>,
-    points: usize,
+    pub(super) terms: Vec<SweepTerm<'a>>,
+    pub(super) points: usize,
     channels: usize,
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     stride: usize,
 }
 
 /// The vertex tables of a sweep: now those of one iteration, next those of the following. Kept between runs.
 #[derive(Debug, Default)]
 pub struct Tables {
-    now: Vec<Vec<f32>>,
-    next: Vec<Vec<f32>>,
+    pub(super) now: Vec<Vec<f32>>,
+    pub(super) next: Vec<Vec<f32>>,
     other: Vec<f32>,
     /// Whether `now` still has to be blurred.
     raw: bool,
+    /// Of [`Sweep::step_unsettled`].
+    pub(super) settled: Settled,
 }
 
 impl Tables {
     /// What was splatted becomes what is read.
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         std::mem::swap(&mut self.now, &mut self.next);
         self.raw = true;
     }
@@ -171,6 +175,7 @@ impl<'a> Sweep<'a> {
             &|points: Points, _: &mut [f32], to: &mut [f32]| update(points, to),
         );
         tables.turn();
+        tables.settled.forget();
         sum
     }
 
@@ -231,11 +236,12 @@ impl<'a> Sweep<'a> {
         let update = |points: Points, out: &mut [f32], _: &mut [f32]| update(points, out);
         let sum = self.bands(out, filtered.then_some(&now[..]), Some((self, next)), &update);
         tables.turn();
+        tables.settled.forget();
         sum
     }
 
     /// Sizes the tables of the next iteration.
-    fn make_room(&self, tables: &mut Tables) {
+    pub(super) fn make_room(&self, tables: &mut Tables) {
         tables.next.resize_with(self.terms.len() * self.parts.len(), Vec::new);
         for ((term, part), table) in self.pieces().zip(&mut tables.next) {
             let size = term.lattice.rows * part.width;
@@ -249,7 +255,7 @@ impl<'a> Sweep<'a> {
 
     /// Blurs what was splatted last, unless that was done. Put off until it is needed: the last splat of a run never
     /// is.
-    fn blur(&self, tables: &mut Tables) {
+    pub(super) fn blur(&self, tables: &mut Tables) {
         if std::mem::take(&mut tables.raw) {
             for ((term, part), table) in self.pieces().zip(&mut tables.now) {
                 let order = term.lattice.order(Direction::Forward);
@@ -259,7 +265,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Every term with every part, in the order of the tables.
-    fn pieces(&self) -> impl Iterator<Item = (&SweepTerm<'a>, &Part)> {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = (&SweepTerm<'a>, &Part)> {
         self.terms.iter().flat_map(|term| self.parts.iter().map(move |part| (term, part)))
     }
 
@@ -328,18 +334,13 @@ impl<'a> Sweep<'a> {
             out = rest;
             total += update(Points { first, count, rows: &mut rows, stride: self.stride }, here, &mut others);
             let beliefs = if others.is_empty() { &rows } else { &others };
-            for (i, table) in next.iter_mut().enumerate() {
-                let (term, part) = (&into.terms[i / into.parts.len()], &into.parts[i % into.parts.len()]);
-                let (_, runs) = into.block(term, b, k);
-                let right = factors(term.scaling.right, 1.0, first);
-                splat_block(part.width, runs, right, &beliefs[part.lane..], into.stride, table);
-            }
+            into.splat(b, k, first, beliefs, &mut next);
         }
         total
     }
 
     /// K y of block `k` of band `b`.
-    fn slice(&self, b: usize, k: usize, first: usize, now: &[Vec<f32>], rows: &mut [f32]) {
+    pub(super) fn slice(&self, b: usize, k: usize, first: usize, now: &[Vec<f32>], rows: &mut [f32]) {
         for (t, term) in self.terms.iter().enumerate() {
             let (band, runs) = self.block(term, b, k);
             let scaling = &term.scaling;
@@ -352,8 +353,17 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn block(&self, term: &SweepTerm<'a>, b: usize, block: usize) -> (&'a Band, Runs<'a>) {
+    /// Puts the rows of block `k` of band `b` into that band's pieces of the tables.
+    pub(super) fn splat(&self, b: usize, k: usize, first: usize, rows: &[f32], tables: &mut [&mut [f32]]) {
+        for ((term, part), table) in self.pieces().zip(tables) {
+            let (_, runs) = self.block(term, b, k);
+            let right = factors(term.scaling.right, 1.0, first);
+            splat_block(part.width, runs, right, &rows[part.lane..], self.stride, table);
+        }
+    }
+
+    pub(super) fn block(&self, term: &SweepTerm<'a>, b: usize, block: usize) -> (&'a Band, Runs<'a>) {
         let lattice = term.lattice;
-        (&lattice.bands[b], Runs::new(&lattice.bands[b], block, &lattice.weights, lattice.dims + 1))
+        (&lattice.bands[b], Runs::new(&lattice.bands[b], block, &lattice.weights))
     }
 }
