@@ -122,8 +122,8 @@ def mean_field(names, rounds, thread_counts, images):
     import relaxcrf
     import relaxcrf.compat.pydensecrf.densecrf as ours
 
-    print("| case | threads | pydensecrf2 s (set-up) | relaxcrf s (set-up) | ratio (middle half) | inference only | MAP agreement | mean L1 |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| case | threads | pydensecrf2 s (set-up) | relaxcrf s (set-up) | ratio (middle half) | of least times | inference only | MAP agreement | mean L1 |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in names:
         case = CASES[name]
         pictures = photographs(*case[:3], images)
@@ -143,10 +143,12 @@ def mean_field(names, rounds, thread_counts, images):
             t = np.array(rows)
             total = t[:, :2].sum(1) / t[:, 2:].sum(1)
             lo, mid, hi = quartiles(total)
+            # The least time of each picture is what the machine's other work disturbs least.
+            least = t.reshape(rounds, len(pictures), 2, 2).sum(3).min(0).sum(0)
             peer_s, our_s = np.median(t[:, :2].sum(1)), np.median(t[:, 2:].sum(1))
             print(
                 f"| {name} | {threads} | {peer_s:.3f} ({np.median(t[:, 0]):.3f}) | {our_s:.3f} ({np.median(t[:, 2]):.3f}) "
-                f"| {mid:.1f} ({lo:.1f}-{hi:.1f}) | {np.median(t[:, 1] / t[:, 3]):.1f} | {100 * min(agree):.3f} % | {max(off):.0e} |",
+                f"| {mid:.1f} ({lo:.1f}-{hi:.1f}) | {least[0] / least[1]:.1f} | {np.median(t[:, 1] / t[:, 3]):.1f} | {100 * min(agree):.3f} % | {max(off):.0e} |",
                 flush=True,
             )
 

@@ -37,33 +37,51 @@ pub fn check_room(points: usize, width: usize, what: &str) -> Result<()> {
 /// An array that stands for more than there is (`numpy.broadcast_to`, a memory map) is an error, not an abort.
 pub fn to_rows(view: ArrayView2<f32>) -> Result<Vec<f32>> {
     let (points, width) = view.dim();
-    let mut rows = room(points, width, "array to be copied")?;
     match view.as_slice() {
-        Some(slice) => rows.extend_from_slice(slice),
+        Some(slice) => {
+            let mut rows = room(points, width, "array to be copied")?;
+            rows.extend_from_slice(slice);
+            Ok(rows)
+        }
         None => {
-            rows.resize(points * width, 0.0);
+            check_room(points, width, "array to be copied")?;
+            let mut rows = vec![0.0; points * width];
             fill_rows(view, &mut rows);
+            Ok(rows)
         }
     }
-    Ok(rows)
 }
 
 /// Copies rows in any layout into `out`. Planes are read in order, a few rows at a time: these stay in the nearest
 /// cache until they are whole.
 fn fill_rows(view: ArrayView2<f32>, out: &mut [f32]) {
     const ROWS: usize = 64;
-    let width = view.ncols();
+    let (points, width) = view.dim();
+    let planes = view.t();
+    let planes = planes.as_slice();
     let piece = rows_per_chunk(width).next_multiple_of(ROWS);
     out.par_chunks_mut(piece * width.max(1)).enumerate().for_each(|(chunk, out)| {
         for (k, out) in out.chunks_mut(ROWS * width).enumerate() {
             let first = chunk * piece + k * ROWS;
-            for column in 0..width {
-                let values = view.slice(s![first..first + out.len() / width, column]);
-                let places = out[column..].iter_mut().step_by(width);
-                match values.as_slice() {
-                    Some(values) => places.zip(values).for_each(|(to, &v)| *to = v),
-                    None => places.zip(values).for_each(|(to, &v)| *to = v),
+            let count = out.len() / width;
+            let Some(planes) = planes else {
+                for (to, row) in out.chunks_exact_mut(width).zip(view.slice(s![first.., ..]).rows()) {
+                    to.iter_mut().zip(row).for_each(|(to, &v)| *to = v);
                 }
+                continue;
+            };
+            let plane = |column: usize| &planes[column * points + first..][..count];
+            // Eight columns at once where there are as many, so that a row is written in pieces, not value by value.
+            let whole = width / 8 * 8;
+            for column in (0..whole).step_by(8) {
+                let eight: [&[f32]; 8] = std::array::from_fn(|c| plane(column + c));
+                for (r, to) in out.chunks_exact_mut(width).enumerate() {
+                    to[column..column + 8].copy_from_slice(&eight.map(|plane| plane[r]));
+                }
+            }
+            for column in whole..width {
+                let places = out[column..].iter_mut().step_by(width);
+                places.zip(plane(column)).for_each(|(to, &v)| *to = v);
             }
         }
     });

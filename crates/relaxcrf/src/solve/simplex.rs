@@ -211,14 +211,14 @@ mod tests {
             let t = -1e-4 * k as f32;
             let want = f64::from(t).exp();
             let error = (f64::from(exp_or_nothing(t)) - want).abs() / want;
-            assert!(error < 2.5e-7, "exp({t}) is off by {error:e}");
+            assert!(error < 2e-7, "exp({t}) is off by {error:e}");
         }
         assert_eq!(exp_or_nothing(0.0), 1.0);
         assert_eq!(exp_or_nothing(-32.1), 0.0);
         assert_eq!(exp_or_nothing(f32::NEG_INFINITY), 0.0);
         let mut undecided = [f32::NEG_INFINITY; 4];
         softmax(&mut undecided);
-        assert_eq!(undecided, [0.25; 4]);
+        assert!(undecided.iter().all(|v| (v - 0.25).abs() < 1e-6));
     }
 
     #[test]
