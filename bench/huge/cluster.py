@@ -39,6 +39,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--chunk", type=int, default=1024)
+    parser.add_argument("--memory", default="900MiB", help="limit of a worker: beyond 60 %% of it chunks go to disk")
     parser.add_argument("--gaussian", type=float, nargs=2, default=(3, 1.5))
     parser.add_argument("--bilateral", type=float, nargs=3, default=(30, 13, 5))
     parser.add_argument("--method", default="mf5")
@@ -48,7 +49,8 @@ def main():
 
     done, seen = threading.Event(), []
     threading.Thread(target=watch, args=(done, seen), daemon=True).start()
-    with distributed.LocalCluster(n_workers=args.workers, threads_per_worker=1, dashboard_address=None) as cluster:
+    limits = dict(n_workers=args.workers, threads_per_worker=1, memory_limit=args.memory, dashboard_address=None)
+    with distributed.LocalCluster(**limits) as cluster:
         with distributed.Client(cluster):
             image = da.from_zarr(str(args.folder / "image.zarr")).rechunk((args.chunk, args.chunk, 3))
             p = da.from_zarr(str(args.folder / "probabilities.zarr")).rechunk((2, args.chunk, args.chunk))
