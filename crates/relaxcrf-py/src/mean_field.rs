@@ -282,7 +282,7 @@ impl Problem {
 fn settlement(logits: &[f32]) -> Option<Settlement> {
     let sign = logits.first()?.signum();
     let odds = logits.iter().fold(f32::INFINITY, |least, &v| least.min(sign * v));
-    (odds > SETTLED).then(|| Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
+    (odds > SETTLED).then_some(Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
 }
 
 /// Where the first number is that is none.

@@ -36,10 +36,10 @@ use crate::error::{Error, Result};
 
 pub(crate) use self::apply::{layer_bytes, scratch_bytes};
 pub use self::embed::MAX_DIMS;
+pub use self::settle::Settlement;
 pub use self::size::LatticeSize;
 pub(crate) use self::sparse::Reach;
 pub(crate) use self::sweep::sweep_bytes;
-pub use self::settle::Settlement;
 pub use self::sweep::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables};
 
 /// Which lattice operator.

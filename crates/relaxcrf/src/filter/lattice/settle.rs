@@ -224,11 +224,14 @@ mod tests {
             131..=160 => a % 3,
             _ => 2,
         };
-        noise + if label == if a % 97 == 0 { 1 } else { likely } { 4.0 } else { 0.0 }
+        noise + if label == if a.is_multiple_of(97) { 1 } else { likely } { 4.0 } else { 0.0 }
     }
 
     /// Beliefs after some updates, and how many blocks were updated on the way.
-    fn beliefs(terms: &[SweepTerm], settle: impl Fn(&[f32]) -> Option<Settlement> + Sync) -> (Vec<f32>, usize) {
+    fn beliefs(
+        terms: &[SweepTerm],
+        settle: impl Fn(&[f32]) -> Option<Settlement> + Sync,
+    ) -> (Vec<f32>, usize) {
         let sweep = Sweep::new(terms.to_vec(), LABELS).unwrap();
         let mut tables = Tables::default();
         let updated = AtomicUsize::new(0);

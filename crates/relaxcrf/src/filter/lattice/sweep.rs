@@ -12,8 +12,8 @@ use super::apply::factors;
 use super::bands::{BLOCK, points_per_band};
 use super::kernels::{WIDEST, row_width};
 use super::runs::Runs;
-use super::simd::{slice_block, splat_block};
 use super::settle::Settled;
+use super::simd::{slice_block, splat_block};
 use super::{Band, Lattice};
 use crate::filter::{Direction, Scaling};
 
