@@ -88,6 +88,32 @@ def test_equals_the_formulas(normalization, compat):
     np.testing.assert_allclose(crf.inference(4), got, atol=1e-5)
 
 
+@pytest.mark.parametrize("labels", [2, 5, 21])
+def test_a_run_equals_its_steps_where_most_is_settled(labels):
+    """A run leaves out pixels that are certain, and labels that do not matter; single steps leave out nothing."""
+    h, w = 160, 260
+    y, x = np.mgrid[:h, :w]
+    region = np.where(x + 20 * np.sin(y / 15) > 120, 1, 0) + np.where(y > 130, labels - 1, 0)
+    rng = np.random.default_rng(labels)
+    image = np.clip(60 * (region % 4)[..., None] + rng.normal(40, 6, (h, w, 3)), 0, 255).astype(np.uint8)
+    scores = rng.normal(0, 1, (labels, h, w))
+    # Wrong in a place that is large enough to be right for an update or two.
+    guess = np.where((abs(x - 60) < 9) & (abs(y - 70) < 9), 1, region % labels)
+    scores += 3.5 * (guess == np.arange(labels)[:, None, None])
+    crf = dcrf.DenseCRF2D(w, h, labels)
+    crf.setUnaryEnergy(utils.unary_from_softmax(np.exp(scores) / np.exp(scores).sum(0)))
+    crf.addPairwiseGaussian(sxy=3, compat=3)
+    crf.addPairwiseBilateral(sxy=40, srgb=13, rgbim=image, compat=10)
+    q, a, b = crf.startInference()
+    for _ in range(10):
+        crf.stepInference(q, a, b)
+    got = np.asarray(crf.inference(10))
+    assert (got.max(0) > 0.999).mean() > 0.8
+    np.testing.assert_array_equal(got.argmax(0), q.argmax(0))
+    np.testing.assert_allclose(got, q, atol=5e-3)
+    assert np.abs(got - q).sum(0).mean() < 1e-5
+
+
 def test_recorded_outputs_of_the_original(shared):
     """Every recorded call pattern, if the recordings are at hand."""
     script = shared / "compat" / "compat_snippets.py"
