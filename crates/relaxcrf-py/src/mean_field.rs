@@ -281,8 +281,12 @@ impl Problem {
 /// Whether all logits of a block say the same, and clearly.
 fn settlement(logits: &[f32]) -> Option<Settlement> {
     let sign = logits.first()?.signum();
+    // What overflowed into NaN is not clear.
+    if !logits.iter().all(|&v| sign * v > SETTLED) {
+        return None;
+    }
     let odds = logits.iter().fold(f32::INFINITY, |least, &v| least.min(sign * v));
-    (odds > SETTLED).then_some(Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
+    Some(Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
 }
 
 /// Where the first number is that is none.

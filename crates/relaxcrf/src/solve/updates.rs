@@ -6,6 +6,8 @@
 //! the rest. It is filtered with the largest belief that any of them has, which bounds all their messages; should that
 //! bound rise above [`NEGLIGIBLE`] anywhere, the run starts over with all labels. So the logits of dropped labels are
 //! off by at most that, and those of the others by nothing but what follows from it.
+//!
+//! Blocks of points that are settled are left out as well ([`Sweep::step_unsettled`]), until the last update.
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +21,7 @@ use crate::lanes::LARGEST_LOGIT;
 /// The message that a dropped label may be denied.
 pub const NEGLIGIBLE: f32 = 0.03;
 
-/// Points are as good as certain of a label when the logarithm of its odds is this.
+/// Points are as good as certain of a label when the logarithm of its odds is this: belief 0.9985.
 pub const CERTAIN: f32 = 6.5;
 /// And this is when they begin to count as certain.
 pub const SETTLED: f32 = 7.5;

@@ -151,7 +151,7 @@ impl<'a> Sweep<'a> {
             let moved = &moved[band.rows.clone()];
             let most = largest(runs.ids().iter().map(|&id| moved[id as usize]));
             let scaling = &term.scaling;
-            let left = scaling.left.map_or(1.0, |f| largest(f[first..][..count].iter().copied()));
+            let left = scaling.left.map_or(1.0, |f| largest(f[first..][..count].iter().map(|f| f.abs())));
             most * left * (scaling.gain * term.lattice.factor()).abs()
         };
         self.terms.iter().zip(moved).map(of_term).sum()
