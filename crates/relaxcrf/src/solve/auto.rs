@@ -53,6 +53,12 @@ pub enum Scope {
     Onward,
 }
 
+impl Run {
+    fn is_graduated(&self) -> bool {
+        matches!(self.pipeline.stages(), [Method::Graduated(_)])
+    }
+}
+
 impl std::fmt::Display for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self.scope {
@@ -184,6 +190,10 @@ pub(super) fn run(
         });
         let most = [part.most_iterations, settings.max_iterations].into_iter().flatten().min();
         let mut settings = Settings { time_limit: left, max_iterations: most, ..settings.clone() };
+        if left.is_some() && part.is_graduated() {
+            // Labellings on the way are worse than the last one, and evaluating them would take a tenth of the time.
+            settings.evaluate_every = usize::MAX;
+        }
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));
         let mut solution = match focus {

@@ -90,6 +90,31 @@ impl Schedule {
 /// Steps' worth of time to keep for the finish.
 const FINISH: f32 = 2.0;
 
+/// Seconds a step, with more weight on the last ones: steps become faster as labels are given up.
+struct Pace {
+    last: Instant,
+    seconds: Option<f32>,
+}
+
+impl Pace {
+    /// Weight of a new step.
+    const NEW: f32 = 0.2;
+
+    fn new() -> Self {
+        Self { last: Instant::now(), seconds: None }
+    }
+
+    /// A step has ended: seconds that the next ones will take.
+    fn stepped(&mut self) -> f32 {
+        let took = self.last.elapsed().as_secs_f32();
+        self.last = Instant::now();
+        let before = self.seconds.unwrap_or(took);
+        let now = before + Self::NEW * (took - before);
+        self.seconds = Some(now);
+        now
+    }
+}
+
 /// Share of the last change that is added once more, once the run is under way.
 const MOMENTUM: f32 = 0.85;
 
@@ -103,7 +128,7 @@ pub(super) struct Graduated<'m> {
     taken: usize,
     /// Where in the schedule: as many steps as were taken, unless time is short.
     at: f32,
-    begun: Instant,
+    pace: Pace,
     filtered: Vec<f32>,
     earlier: Vec<f32>,
     earlier_filtered: Vec<f32>,
@@ -121,7 +146,7 @@ impl<'m> Graduated<'m> {
             median_row_sum: numeric::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
             at: 0.0,
-            begun: Instant::now(),
+            pace: Pace::new(),
             filtered: Vec::new(),
             earlier: Vec::new(),
             earlier_filtered: Vec::new(),
@@ -188,7 +213,7 @@ impl Solver for Graduated<'_> {
             return self.finish.step(context, beliefs);
         }
         if self.filtered.is_empty() {
-            self.begun = Instant::now();
+            self.pace = Pace::new();
             let zeros = vec![0.0; beliefs.as_slice().len()];
             (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
             self.earlier = zeros;
@@ -198,8 +223,8 @@ impl Solver for Graduated<'_> {
         self.at += match context.time_left() {
             None => 1.0,
             Some(left) => {
-                let one = self.begun.elapsed().as_secs_f32() / self.taken as f32;
-                self.schedule.stride(self.at, left.as_secs_f32() / one.max(1e-9) - FINISH)
+                let step = self.pace.stepped();
+                self.schedule.stride(self.at, left.as_secs_f32() / step.max(1e-9) - FINISH)
             }
         };
         if self.at >= self.schedule.steps as f32 {
