@@ -93,8 +93,11 @@ impl Moves {
                         false => 2.0 * (cost(t, l) - cost(s, l)),
                     })
                     .collect();
-                for (o, row) in theta.iter_mut().zip(sums.chunks_exact(labels)) {
-                    *o += row.iter().zip(&difference).map(|(n, d)| n * d).sum::<f32>();
+                let own = model.pairwise().diagonal();
+                for ((o, row), own) in theta.iter_mut().zip(sums.chunks_exact(labels)).zip(own) {
+                    // A pixel is among its own neighbours there, but no pair with itself.
+                    let itself = own * (cost(t, t) - cost(s, s));
+                    *o += row.iter().zip(&difference).map(|(n, d)| n * d).sum::<f32>() - itself;
                 }
             }
             let share = cost(s, t) - 0.5 * (cost(s, s) + cost(t, t));
@@ -225,5 +228,85 @@ impl Solver for Moves {
         }
         *beliefs = Beliefs::from_labeling(&x, model.labels());
         Step { objective: energy, lower_bound: None, residual: before - energy }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::energy;
+    use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
+    use crate::rng::Rng;
+    use crate::solve::Settings;
+    use std::time::Instant;
+
+    const POINTS: usize = 10;
+    const WEIGHT: f32 = 0.4;
+
+    /// The two-label problem of a move is the change of the energy, whoever changes.
+    fn moves_cost_what_they_say(kind: Kind, costs: &Compatibility, seed: u64) {
+        let (labels, mut rng) = (costs.labels(), Rng::new(seed));
+        let mut numbers = |n: usize| (0..n).map(|_| 2.0 * rng.next_f64() as f32).collect::<Vec<_>>();
+        let places = numbers(2 * POINTS);
+        let model = ModelBuilder::points(POINTS, labels)
+            .unary(numbers(POINTS * labels))
+            .features(places.clone(), 2, WEIGHT)
+            .compatibility(costs.clone())
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::None)
+            .build()
+            .unwrap();
+        let kernel = |a: usize, b: usize| {
+            let square = |d: usize| f64::from(places[2 * a + d] - places[2 * b + d]).powi(2);
+            f64::from(WEIGHT) * (-0.5 * (square(0) + square(1))).exp()
+        };
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let x = Labeling::new((0..POINTS).map(|_| rng.below(labels) as u16).collect());
+        let moves = Moves::new(&model, kind).unwrap();
+        for (s, t) in moves.list(&model, &x) {
+            let change = moves.prepare(&mut context, &x, s, t);
+            assert_eq!(change.target, t);
+            let cost = |b: &[bool]| {
+                let alone =
+                    (0..POINTS).filter(|&a| change.part[a] && b[a]).map(|a| f64::from(change.theta[a]));
+                let mut total: f64 = alone.sum();
+                for (group, share) in &change.groups {
+                    let inside: Vec<usize> = (0..POINTS).filter(|&a| group[a]).collect();
+                    let apart = |(&a, &c): (&usize, &usize)| if b[a] == b[c] { 0.0 } else { kernel(a, c) };
+                    let pairs = inside.iter().flat_map(|a| inside.iter().map(move |c| (a, c)));
+                    total += f64::from(*share) * pairs.map(apart).sum::<f64>();
+                }
+                total
+            };
+            let moved = |b: &[bool]| {
+                let stay = |a: usize| if kind == Kind::Swap { s } else { x.as_slice()[a] };
+                let label = |a: usize| match (change.part[a], b[a]) {
+                    (false, _) => x.as_slice()[a],
+                    (true, true) => t,
+                    (true, false) => stay(a),
+                };
+                energy::of_labeling(&model, &Labeling::new((0..POINTS).map(label).collect())).unwrap().total()
+            };
+            let has: Vec<bool> = x.as_slice().iter().map(|&l| l == t).collect();
+            for _ in 0..10 {
+                // Those that have the label already count as changed; in a swap they may change back.
+                let b: Vec<bool> =
+                    has.iter().map(|&h| rng.below(2) == 1 || (h && kind == Kind::Expand)).collect();
+                let (want, got) = (moved(&b) - moved(&has), cost(&b) - cost(&has));
+                assert!((want - got).abs() < 1e-4, "{kind:?} of {s} and {t}: {got} instead of {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn problems_of_moves_are_the_change_of_the_energy() {
+        let odd = Compatibility::matrix(3, vec![0.3, -0.2, 1.0, -0.2, 0.0, 2.0, 1.0, 2.0, 0.1]).unwrap();
+        for seed in 0..5 {
+            moves_cost_what_they_say(Kind::Expand, &Compatibility::potts(4), seed);
+            moves_cost_what_they_say(Kind::Swap, &Compatibility::potts(4), seed);
+            moves_cost_what_they_say(Kind::Swap, &Compatibility::linear(4, Some(2.0)).unwrap(), seed);
+            moves_cost_what_they_say(Kind::Swap, &odd, seed);
+        }
     }
 }
