@@ -84,6 +84,32 @@ fn value_equals_that_of_a_general_solver() {
 }
 
 #[test]
+fn other_steps_come_to_the_same_value() {
+    // A share of the scale that each may be away from the truth.
+    for (method, slack, iterations) in
+        [("prox-lp", 1e-3, 200), ("smooth-lp", 1e-3, 200), ("lp:paper-step", 1e-2, 300)]
+    {
+        for (k, compatibility) in kinds().into_iter().enumerate() {
+            let model = random_costs(6, compatibility.clone(), 3 + k as u64, [0.15, 0.4][k % 2]);
+            let truth = reference_lp(&model, &compatibility.cuts().unwrap());
+            let solution = run(&model, method, &patient(iterations));
+            let (bound, scale) = (lower_bound(&solution), model.scale());
+            let what = format!("{method} on {:?}", compatibility.kind());
+            assert!(bound <= truth + 1e-5 * scale, "{what}: bound {bound} above the LP's {truth}");
+            assert!(bound >= truth - slack * scale, "{what}: bound {bound}, LP {truth}, scale {scale}");
+            if method == "prox-lp" {
+                let want = energy::lp(&model, &solution.beliefs, OrderedMode::Exact).unwrap().total();
+                let last = solution.trace.last().unwrap().objective;
+                assert!(
+                    (last - want).abs() <= 1e-3 * scale,
+                    "{what}: objective {last}, by definition {want}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn two_labels_and_labels_on_a_line_are_solved() {
     for seed in 0..8 {
         for compatibility in [Compatibility::potts(2), Compatibility::linear(4, None).unwrap()] {

@@ -197,6 +197,9 @@ mod tests {
         let bins = Bins::uniform(&[0.0, 0.12, 0.13, 0.5, 1.0, 7.0, -2.0, f32::NAN], 0.0, 1.0, 5);
         assert_eq!(bins.representatives(), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert_eq!(bins.assignment(), [0, 0, 1, 2, 4, 4, 0, 0]);
+        let bins = Bins::uniform(&[-3.0, -1.6, 0.0, 4.0, 5.0, 5.1], -3.0, 5.0, 9);
+        assert_eq!(bins.representatives(), [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(bins.assignment(), [0, 1, 3, 7, 8, 8]);
         assert_eq!(Bins::uniform(&[0.3, 0.9], 1.0, 1.0, 9).assignment(), [0, 0]);
         assert_eq!(Bins::uniform(&[0.3, 0.9], 0.0, 1.0, 1).representatives(), [0.0]);
     }

@@ -150,6 +150,13 @@ mod tests {
     }
 
     #[test]
+    fn the_published_sequence() {
+        let mut state = 0;
+        let found = [(); 3].map(|()| split_mix(&mut state));
+        assert_eq!(found, [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);
+    }
+
+    #[test]
     fn samples_are_distinct_and_repeatable() {
         for (n, samples) in [(600, 200), (7, 5), (5, 5), (1, 200)] {
             let points = sample(n, samples, 3);

@@ -234,6 +234,28 @@ mod tests {
     }
 
     #[test]
+    fn factors_are_those_of_their_points() {
+        let filter = Separable::new(&[170, 160], &[1.5, 1.5]).unwrap();
+        let n = filter.len();
+        assert!(n > CHUNK, "more than are done at a time");
+        let numbers = |seed: usize| (0..2 * n).map(move |p| ((p * 7919 + seed) % 101) as f32 / 101.0);
+        let (left, right): (Vec<f32>, Vec<f32>) = numbers(3).zip(numbers(7)).take(n).unzip();
+        let input: Vec<f32> = numbers(50).collect();
+        let run = |input: &[f32], scaling: Scaling| {
+            let mut out = vec![1.0; 2 * n];
+            filter.apply(Direction::Forward, input, 2, scaling, &mut out, &mut Scratch::new());
+            out
+        };
+        let scaled: Vec<f32> = input.iter().enumerate().map(|(k, x)| x * right[k / 2]).collect();
+        let wanted = run(&scaled, Scaling::NONE);
+        let got = run(&input, Scaling { left: Some(&left), right: Some(&right), gain: 0.5, add: true });
+        for (k, (g, w)) in got.iter().zip(&wanted).enumerate() {
+            let w = 1.0 + 0.5 * left[k / 2] * w;
+            assert!((g - w).abs() < 1e-5, "{g} {w}");
+        }
+    }
+
+    #[test]
     fn agrees_with_the_exact_sum() {
         let cases: [(&[usize], &[f32]); 9] = [
             (&[1], &[2.0]),

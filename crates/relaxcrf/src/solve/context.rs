@@ -177,3 +177,81 @@ impl<'m> Context<'m> {
         energy
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{FilterKind, ModelBuilder, Normalization};
+    use crate::rng::Rng;
+
+    const POINTS: usize = 40;
+
+    /// A problem, and its kernel worked out pair by pair.
+    fn problem() -> (Model, Vec<f64>) {
+        let mut rng = Rng::new(5);
+        let mut numbers = |n: usize| (0..n).map(|_| 3.0 * rng.next_f64() as f32).collect::<Vec<_>>();
+        let places = numbers(2 * POINTS);
+        let kernel = |k: usize| {
+            let (a, b) = (k / POINTS, k % POINTS);
+            let square = |d: usize| f64::from(places[2 * a + d] - places[2 * b + d]).powi(2);
+            0.7 * (-0.5 * (square(0) + square(1))).exp()
+        };
+        let kernel = (0..POINTS * POINTS).map(kernel).collect();
+        let model = ModelBuilder::points(POINTS, 3)
+            .unary(numbers(3 * POINTS))
+            .features(places, 2, 0.7)
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::None)
+            .build()
+            .unwrap();
+        (model, kernel)
+    }
+
+    #[test]
+    fn weights_between_pixels_are_the_kernel() {
+        let (model, kernel) = problem();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        // More than fit into one call, in any order, and not all.
+        let pixels: Vec<usize> = (0..37).map(|k| k * 7 % POINTS).collect();
+        let matrix = context.between(&pixels);
+        assert_eq!(matrix.len(), 37 * 37);
+        for (k, &got) in matrix.iter().enumerate() {
+            let (a, b) = (pixels[k / 37], pixels[k % 37]);
+            let want = if a == b { 0.0 } else { kernel[a * POINTS + b] };
+            assert!((f64::from(got) - want).abs() < 1e-5, "{a} and {b}: {got} against {want}");
+        }
+        assert_eq!(context.counts(), Counts { filter: 2, ..Counts::default() });
+    }
+
+    #[test]
+    fn every_use_is_counted_and_the_lowest_energy_kept() {
+        let (model, kernel) = problem();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let energy = |x: &[u16]| {
+            let unary = |a: usize| f64::from(model.unary()[3 * a + usize::from(x[a])]);
+            let apart = |k: usize| f64::from(u8::from(x[k / POINTS] != x[k % POINTS])) * kernel[k];
+            (0..POINTS).map(unary).sum::<f64>() + (0..kernel.len()).map(apart).sum::<f64>()
+        };
+        let mut lowest = f64::INFINITY;
+        // First down, then up.
+        for (count, kinds) in [(1, 3), (2, 1), (3, 2)] {
+            let x: Vec<u16> = (0..POINTS).map(|a| (a % kinds) as u16).collect();
+            lowest = lowest.min(energy(&x));
+            let found = context.evaluate(&Labeling::new(x.clone())).total();
+            assert!((found - energy(&x)).abs() < 1e-3, "{found} against {}", energy(&x));
+            assert!((context.lowest_energy() - lowest).abs() < 1e-3);
+            assert_eq!(context.counts().evaluations, count);
+        }
+        let (values, mut out) = (vec![0.25; 3 * POINTS], vec![0.0; 3 * POINTS]);
+        context.filter(&values, &mut out);
+        context.channels(&values, 3, &mut out);
+        context.count_filter();
+        context.ordered(&values, 3, OrderedMode::Exact, &mut out);
+        context.softened(&values, 3, 4, &mut out);
+        let counts = Counts { filter: 3, ordered: 2, evaluations: 3 };
+        assert_eq!(context.counts(), counts);
+        assert_eq!(counts + counts, Counts { filter: 6, ordered: 4, evaluations: 6 });
+    }
+}

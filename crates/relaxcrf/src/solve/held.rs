@@ -289,5 +289,61 @@ mod tests {
                 prop_assert_eq!(again, y);
             }
         }
+
+        #[test]
+        fn a_label_stays_out_if_the_projection_gives_it_nothing(
+            entries in prop::collection::vec((0.01f32..1.0, -3.0f32..3.0), 1..6),
+            other in -3.0f32..3.0,
+            step in 0.05f32..1.0,
+        ) {
+            let total: f32 = entries.iter().map(|e| e.0).sum();
+            let y: Vec<f32> = entries.iter().map(|e| e.0 / total).collect();
+            let gradient: Vec<f32> = entries.iter().map(|e| e.1).collect();
+            let mut projected: Vec<f32> = y.iter().zip(&gradient).map(|(v, g)| v - step * g).collect();
+            let mut with_other = projected.clone();
+            with_other.push(-step * other);
+            crate::solve::simplex::project(&mut projected);
+            crate::solve::simplex::project(&mut with_other);
+            let share = with_other[entries.len()];
+            // Rounding decides where the label is just about to come in.
+            prop_assume!(share == 0.0 || share > 1e-5);
+            let lower = stays_out(other - 1e-5 / step, &y, &gradient, step, &projected);
+            let higher = stays_out(other + 1e-5 / step, &y, &gradient, step, &projected);
+            prop_assert!(if share > 0.0 { !lower } else { higher }, "{share}");
+        }
+    }
+
+    #[test]
+    fn a_third_of_the_labels_is_few() {
+        let model = |labels: usize, costs: Option<crate::model::Compatibility>| {
+            let builder = crate::ModelBuilder::points(3, labels).unary(vec![0.0; 3 * labels]);
+            costs.into_iter().fold(builder, crate::ModelBuilder::compatibility).build().unwrap()
+        };
+        let rows = |labels: usize, held: &[usize]| {
+            let mut y = vec![0.0; 3 * labels];
+            held.iter().enumerate().for_each(|(a, &i)| y[a * labels + i] = 1.0);
+            y
+        };
+        let held = |labels: usize, y: &[usize], z: &[usize]| {
+            HeldRows::find(&model(labels, None), &rows(labels, y), &rows(labels, z)).map(|r| r.held)
+        };
+        assert_eq!(held(9, &[4, 2, 4], &[2, 7, 7]), Some(vec![2, 4, 7]));
+        assert_eq!(held(9, &[4, 2, 4], &[0, 7, 7]), None, "four of nine");
+        assert_eq!(held(8, &[4, 2, 4], &[2, 7, 7]), None, "three of eight");
+        assert_eq!(held(9, &[], &[]), None, "nothing to work with");
+        let line = crate::model::Compatibility::linear(9, None).unwrap();
+        let y = rows(9, &[4, 4, 4]);
+        assert!(HeldRows::find(&model(9, Some(line)), &y, &y).is_none(), "other costs than Potts");
+    }
+
+    #[test]
+    fn patience_grows() {
+        let mut patience = Patience::default();
+        assert!(patience.is_over() && patience.is_over(), "at every step at first");
+        for wait in [4, 8, 16] {
+            patience = patience.longer();
+            let steps = (0..100).take_while(|_| !patience.is_over()).count();
+            assert_eq!(steps, wait);
+        }
     }
 }

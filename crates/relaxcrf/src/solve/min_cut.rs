@@ -127,9 +127,14 @@ mod tests {
             }
             let all = (0..1u32 << n).map(|code| (0..n).map(|a| (code >> a & 1) as u16).collect::<Vec<_>>());
             let best = all.map(|x| energy(&theta, &weights, &x)).fold(f64::INFINITY, f64::min);
-            let found = Dense { nodes: n, theta: theta.clone(), weights: weights.clone() }.minimize();
-            let value = energy(&theta, &weights, &found);
-            assert!((value - best).abs() < 1e-9, "trial {trial}: {value} instead of {best}");
+            // In any unit.
+            for unit in [1.0, 1e-14, 1e14] {
+                let [theta_here, weights_here] =
+                    [&theta, &weights].map(|v| v.iter().map(|x| x * unit).collect());
+                let found = Dense { nodes: n, theta: theta_here, weights: weights_here }.minimize();
+                let value = energy(&theta, &weights, &found);
+                assert!((value - best).abs() < 1e-9, "trial {trial} in {unit}: {value} instead of {best}");
+            }
         }
     }
 

@@ -67,6 +67,17 @@ mod tests {
         assert_eq!(g, [-2.0, -1.0, 3.0]);
     }
 
+    #[test]
+    fn centred_rows_sum_to_zero() {
+        let mut g = [1.0, 2.0, 6.0];
+        centre(&mut g);
+        assert_eq!(g, [-2.0, -1.0, 3.0]);
+        // No beliefs at all: any direction that keeps the sum.
+        let mut g = [3.0, 5.0];
+        feasible(&mut g, &[0.0, 0.0]);
+        assert_eq!(g, [-1.0, 1.0]);
+    }
+
     proptest! {
         /// A tiny projected step is the feasible part of the step.
         #[test]

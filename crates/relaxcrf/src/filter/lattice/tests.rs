@@ -80,6 +80,43 @@ fn an_isolated_point_sees_only_itself() {
     }
 }
 
+/// More simplices than a band remembers, many of them of one shape: none may be taken for another.
+#[test]
+fn points_far_apart_do_not_see_each_other() {
+    for dims in [2, 3, 5] {
+        let side = if dims == 2 { 80 } else { 20 };
+        let place = |a: usize, k: usize| {
+            let cell = [a % side, a / side % side, a / (side * side)][k % 3];
+            cell as f32 * 37.3 + (a % 16) as f32 * 0.01
+        };
+        let features: Vec<f32> = (0..6000 * dims).map(|i| place(i / dims, i % dims)).collect();
+        let lattice = Lattice::new(&features, dims, Blur::Symmetric).unwrap();
+        let alone = lattice.normalizer();
+        for a in (0..6000).step_by(97) {
+            let single = Lattice::new(&features[a * dims..][..dims], dims, Blur::Symmetric).unwrap();
+            near(alone[a], single.normalizer()[0]);
+        }
+        let values: Vec<f32> = (0..6000).map(|a| (a % 7) as f32).collect();
+        let mut out = vec![0.0; 6000];
+        lattice.apply(Direction::Forward, &values, 1, Scaling::NONE, &mut out, &mut Scratch::new());
+        for a in 0..6000 {
+            assert!((out[a] - values[a] * alone[a]).abs() < 1e-4, "{dims} dimensions: {} at {a}", out[a]);
+        }
+    }
+}
+
+#[test]
+fn sizes_are_known_beforehand() {
+    for (points, dims) in [(1, 1), (500, 2), (40_000, 2), (40_000, 5)] {
+        // Bands whose boxes are apart from each other.
+        let place = |i: usize| ((i * 7919) % 1013) as f32 * 0.01 + (i / dims) as f32 * 0.005;
+        let features: Vec<f32> = (0..points * dims).map(place).collect();
+        let rows = |band: std::ops::Range<usize>| features[band.start * dims..band.end * dims].to_vec();
+        let size = LatticeSize::measure(points, dims, rows).unwrap();
+        assert_eq!(size, Lattice::new(&features, dims, Blur::Classic).unwrap().size());
+    }
+}
+
 #[test]
 fn closed_form_diagonal_is_exact_inside_and_an_upper_bound_outside() {
     let mut grid = Vec::new();

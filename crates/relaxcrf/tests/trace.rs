@@ -1,0 +1,73 @@
+//! What a run says about itself: when labellings are evaluated, what is counted, and how methods are written.
+
+mod common;
+
+use common::{random_model, run};
+use relaxcrf::model::FilterKind;
+use relaxcrf::solve::{METHODS, Pipeline, Settings, Status};
+
+#[test]
+fn labellings_are_evaluated_as_often_as_asked_and_at_the_end() {
+    let model = random_model(20, 3, 8, 0.1, FilterKind::Exact);
+    for method in ["mf", "qp", "dc-neg", "dc-gen", "graduated", "lp", "smooth-lp", "prox-lp"] {
+        for every in [1, 3, 1000] {
+            let settings =
+                Settings { max_iterations: Some(10), evaluate_every: every, ..Settings::default() };
+            let solution = run(&model, method, &settings);
+            for p in &solution.trace {
+                let due = p.iteration % every == 0 || p.iteration == solution.iterations;
+                assert_eq!(p.own_energy.is_some(), due, "{method}, every {every}, {}", p.iteration);
+            }
+            let last = solution.trace.last().unwrap();
+            assert_eq!(last.own_energy, Some(solution.final_energy.total()), "{method}");
+            assert!(solution.energy.total() <= solution.final_energy.total(), "{method}");
+        }
+    }
+}
+
+#[test]
+fn stages_end_by_convergence_or_by_their_limit() {
+    let model = random_model(20, 3, 8, 0.1, FilterKind::Exact);
+    let with =
+        |tolerance| Settings { max_iterations: Some(7), tolerance: Some(tolerance), ..Settings::default() };
+    for method in ["mf", "qp", "dc-neg", "dc-gen"] {
+        let never = run(&model, method, &with(0.0));
+        let soon = run(&model, method, &with(0.5));
+        assert_eq!((soon.status, soon.iterations), (Status::Converged, 1), "{method}");
+        assert!(never.status == Status::Converged || never.iterations == 7, "{method}");
+    }
+}
+
+#[test]
+fn methods_are_read_as_they_are_written() {
+    let written = [
+        "graduated:steps=10",
+        "graduated:from=0.5,turn=0.25,to=0.01,steps=7",
+        "prox-lp:lambda=2,bins=32",
+        "smooth-lp:cells=3",
+        "tree-lp:trees=2",
+        "qp:fw",
+        "mf/qp+dc-neg",
+    ];
+    for name in written.into_iter().chain(METHODS.iter().map(|m| m.name)) {
+        let method: Pipeline = name.parse().unwrap();
+        assert_eq!(method.to_string().parse::<Pipeline>().unwrap(), method, "{name} is written {method}");
+    }
+    let refused = [
+        "graduated:from=0",
+        "graduated:turn=-1",
+        "graduated:to=10.5",
+        "graduated:from=nan",
+        "graduated:steps=1000001",
+        "prox-lp:lambda=0",
+        "prox-lp:bins=2",
+        "smooth-lp:cells=0",
+        "tree-lp:trees=0",
+        "tree-lp:trees=1001",
+        "qp:wf",
+        "mf+",
+    ];
+    for name in refused {
+        assert!(name.parse::<Pipeline>().is_err(), "{name}");
+    }
+}
