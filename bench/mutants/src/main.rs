@@ -90,8 +90,13 @@ fn main() -> Result<()> {
         eprintln!("{place}: {made} mutants, {} compile", count(&alive));
     }
 
-    let chosen = choose(&alive, &options)?;
-    put(&copy, &files, &chosen.iter().map(|m| m.number).collect())?;
+    let sample = sample(&alive, &options);
+    let chosen = match &options.from {
+        Some(path) => missed(&alive, path)?,
+        None => sample.clone(),
+    };
+    // Those of the sample are built in any case: then most of what an earlier run built can be used again.
+    put(&copy, &files, &sample.iter().chain(&chosen).map(|m| m.number).collect())?;
     let programs = copy.tests()?;
     let tests = trial::tests(&programs, &copy.package(), options.slowest)?;
     let mut table = String::from("seconds\treaches\ttest\n");
@@ -237,18 +242,18 @@ fn put(copy: &Copy, files: &[File], chosen: &HashSet<usize>) -> Result<BTreeMap<
     Ok(all)
 }
 
-/// Those that an earlier run missed, or a sample: of every place its share, by a number that is made from the name, so
-/// that a change elsewhere in the sources does not change the sample much.
-fn choose<'a>(mutants: &[&'a Mutant], options: &Options) -> Result<Vec<&'a Mutant>> {
-    if let Some(path) = &options.from {
-        let earlier = fs::read_to_string(path).with_context(|| path.clone())?;
-        let missed: HashSet<String> = earlier
-            .lines()
-            .filter(|l| l.starts_with("missed\t"))
-            .map(|l| l.split('\t').skip(3).take(4).collect::<Vec<_>>().join("\t"))
-            .collect();
-        return Ok(mutants.iter().copied().filter(|m| missed.contains(&m.key())).collect());
-    }
+/// The mutants that an earlier run missed.
+fn missed<'a>(mutants: &[&'a Mutant], path: &str) -> Result<Vec<&'a Mutant>> {
+    let earlier = fs::read_to_string(path).with_context(|| path.to_string())?;
+    let lines = earlier.lines().filter(|l| l.starts_with("missed\t"));
+    let missed: HashSet<String> =
+        lines.map(|l| l.split('\t').skip(3).take(4).collect::<Vec<_>>().join("\t")).collect();
+    Ok(mutants.iter().copied().filter(|m| missed.contains(&m.key())).collect())
+}
+
+/// Of every place its share, by a number that is made from the name, so that a change elsewhere in the sources does not
+/// change the sample much.
+fn sample<'a>(mutants: &[&'a Mutant], options: &Options) -> Vec<&'a Mutant> {
     let mut chosen = Vec::new();
     for place in &options.places {
         let mut here: Vec<&Mutant> = mutants.iter().copied().filter(|m| m.place == *place).collect();
@@ -260,7 +265,7 @@ fn choose<'a>(mutants: &[&'a Mutant], options: &Options) -> Result<Vec<&'a Mutan
         }
         chosen.extend(here);
     }
-    Ok(chosen)
+    chosen
 }
 
 /// FNV-1a, and a few more rounds so that names that differ at the end are far apart.
