@@ -4,7 +4,7 @@ mod common;
 
 use common::{oracle, run};
 use relaxcrf::filter::{Direction, Scratch};
-use relaxcrf::model::{Compatibility, Normalization};
+use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::Settings;
 use relaxcrf::{Beliefs, Labeling, ModelBuilder, energy};
 
@@ -43,6 +43,7 @@ fn more_than_a_thousand_labels() {
     let model = ModelBuilder::image(width, height, pixels)
         .unary(vec![0.0; pixels * pixels])
         .gaussian(1.2, 0.4)
+        .filter(FilterKind::Separable)
         .normalization(Normalization::None)
         .build()
         .unwrap();
@@ -65,12 +66,19 @@ fn more_than_a_thousand_labels() {
 fn mean_field_of_many_pixels() {
     let (width, height) = (160, 120);
     let mut r = common::Numbers(9);
-    for costs in [Compatibility::potts(3), Compatibility::linear(3, None).unwrap()] {
+    let line = || Compatibility::linear(3, None).unwrap();
+    let cases = [
+        (Compatibility::potts(3), FilterKind::Separable),
+        (line(), FilterKind::Separable),
+        (line(), FilterKind::Lattice),
+    ];
+    for (costs, filter) in cases {
         let unary: Vec<f32> = (0..3 * width * height).map(|_| 2.0 * r.next()).collect();
         let model = ModelBuilder::image(width, height, 3)
             .unary(unary.clone())
             .gaussian(1.5, 0.8)
             .compatibility(costs.clone())
+            .filter(filter)
             .build()
             .unwrap();
         let start = Beliefs::from_energies(&unary, 3);
