@@ -1,7 +1,8 @@
 //! How much memory a problem takes, known before any of it is taken.
 //!
 //! The numbers are upper bounds for what the library itself allocates at the same time: a test measures every method
-//! against them and finds them at most twice too large. What they depend on besides sizes is the number of lattice
+//! against them and finds them at most twice too large (`smooth-lp` and `exact`, which may not need all that they can use,
+//! three times). What they depend on besides sizes is the number of lattice
 //! vertices, which is the image's affair: [`KernelSize::measure`] counts them in a fraction of the time and memory that
 //! building the lattice takes, and [`KernelSize::guess`] stands in where there is no image yet.
 //!
@@ -22,7 +23,7 @@
 use crate::error::Result;
 use crate::filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
 use crate::model::{FilterKind, Grid, Kernel, choose_filter};
-use crate::solve::{Method, Pipeline};
+use crate::solve::{MOST_OPEN, Method, Pipeline};
 
 /// One kernel, as far as memory is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +176,10 @@ impl Problem {
         let most_layers = self.lattices().map(|l| layer_bytes(l.rows)).max().unwrap_or(0) as u64;
         let layers = 16 * n + self.scratch(16).max(most_layers);
         let arrays = |count: u64| count * self.row_bytes();
+        // A problem of few of the pixels beside the whole one, and its certificate in the whole one.
+        let most_building = self.kernels.iter().map(|k| k.building_bytes(n)).max().unwrap_or(0);
+        let built = self.kernels.iter().map(|k| k.model_bytes(n)).sum::<u64>() + most_building;
+        let view = self.row_bytes() + ((10 * self.row_bytes() + built) as f64 * MOST_OPEN) as u64;
         let own = match method {
             Method::Unary => arrays(1),
             Method::MeanField => arrays(2) + sweeps(),
@@ -184,13 +189,13 @@ impl Problem {
             Method::DcGen => arrays(6),
             Method::Graduated(_) => arrays(5),
             Method::Lp(_) => arrays(7) + columns,
-            Method::SmoothLp(_) => arrays(9) + layers,
+            Method::SmoothLp(_) => arrays(9) + layers + view,
             Method::ProxLp(_) => arrays(6) + columns,
-            Method::Exact => arrays(6) + layers,
+            Method::Exact => arrays(6) + layers + view,
             Method::Expand | Method::Swap => arrays(2) + 32 * n + self.scratch(8),
             Method::TreeLp(_) => arrays(11) + columns,
             // The hungriest of what it may choose, and the beliefs that it starts from.
-            Method::Auto => arrays(if labels == 2 { 8 } else { 11 }) + layers.max(sweeps()),
+            Method::Auto => arrays(if labels == 2 { 8 } else { 11 }) + (layers + view).max(sweeps()),
         };
         // Small things, and the room that growing lists leave.
         (common + own) * 21 / 20

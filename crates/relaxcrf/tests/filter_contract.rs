@@ -255,6 +255,34 @@ fn between_lists(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError
     close(&got, &wanted, 1.5 * largest(&filter.normalizer()) + 0.25)
 }
 
+/// Between some of the points: symmetric if it was, no entry negative or above what it was, single points as before.
+fn no_more_among_some(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
+    let keep: Vec<usize> =
+        (0..filter.len()).filter(|&a| a == 0 || numbers(1, scene.seed ^ a as u64)[0] < 0.4).collect();
+    let rows: Vec<f32> =
+        keep.iter().flat_map(|&a| &scene.features[a * DIMS..(a + 1) * DIMS]).copied().collect();
+    let Some(part) = filter.among(&rows) else { return Ok(()) };
+    prop_assert_eq!(part.len(), keep.len());
+    prop_assert_eq!(part.is_symmetric(), filter.is_symmetric());
+    let mut scratch = Scratch::new();
+    for (k, &a) in keep.iter().enumerate().take(6) {
+        let (mut all, mut some) = (vec![0.0; filter.len()], vec![0.0; keep.len()]);
+        (all[a], some[k]) = (1.0, 1.0);
+        let whole = forward(filter, &all, 1, &mut scratch);
+        let among = forward(&*part, &some, 1, &mut scratch);
+        for (&b, &value) in keep.iter().zip(&among) {
+            prop_assert!(
+                value >= 0.0 && value <= whole[b] * (1.0 + 1e-4) + 1e-6,
+                "{} of {}",
+                value,
+                whole[b]
+            );
+        }
+        prop_assert!(among[k] > 0.0);
+    }
+    Ok(())
+}
+
 /// Whatever the mode, contributions are antisymmetric: they add up to nothing if K is symmetric.
 fn ordered_sums_vanish(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
     let n = filter.len();
@@ -356,6 +384,11 @@ macro_rules! contract {
                 #[test]
                 fn sums_between_lists(scene in scenes()) {
                     between_lists(&scene, &*build(&scene))?;
+                }
+
+                #[test]
+                fn is_no_more_among_some(scene in scenes()) {
+                    no_more_among_some(&scene, &*build(&scene))?;
                 }
 
                 #[test]

@@ -72,13 +72,15 @@ fn check(case: &Case, methods: &[&str]) {
         assert_eq!(term.filter().as_lattice().map(|l| l.size()), size.lattice, "{}", case.name);
     }
     let estimate = problem.estimate(&"unary".parse().unwrap());
-    within(&format!("{}: building", case.name), estimate.building, peak);
-    within(&format!("{}: the model", case.name), estimate.model, kept);
+    within(&format!("{}: building", case.name), estimate.building, peak, 2);
+    within(&format!("{}: the model", case.name), estimate.model, kept, 2);
     for method in methods {
         let pipeline: Pipeline = method.parse().unwrap();
-        // A step or two show it, but `auto` must come to all of its parts.
-        let time_limit = (*method != "auto").then_some(Duration::from_millis(300));
-        let settings = Settings { max_iterations: Some(2), time_limit, ..Settings::default() };
+        // A step or two show it, but `auto` must come to all of its parts, and these to their views of some pixels.
+        let with_views = ["smooth-lp", "exact"].contains(method);
+        let time_limit = (*method != "auto" && !with_views).then_some(Duration::from_millis(300));
+        let most = if with_views { 40 } else { 2 };
+        let settings = Settings { max_iterations: Some(most), time_limit, ..Settings::default() };
         let run = |init: Option<Beliefs>| {
             measured(|| solve(&model, &pipeline, init, &settings, &mut |_| ControlFlow::Continue(())))
         };
@@ -95,13 +97,14 @@ fn check(case: &Case, methods: &[&str]) {
             println!("{}: auto: {estimate} estimated, {peak} used", case.name);
             assert!(estimate >= peak, "{}: auto: {estimate} estimated, {peak} used", case.name);
         } else if result.is_ok() {
-            within(&format!("{}: {method}", case.name), problem.estimate(&pipeline).solving, peak);
+            let most = if with_views { 3 } else { 2 };
+            within(&format!("{}: {method}", case.name), problem.estimate(&pipeline).solving, peak, most);
         }
     }
 }
 
 /// Never below what is used, and not far above.
-fn within(what: &str, estimate: u64, used: u64) {
+fn within(what: &str, estimate: u64, used: u64, most: u64) {
     let ratio = estimate as f64 / used as f64;
     println!(
         "{what}: {:.2} MB estimated, {:.2} MB used, {ratio:.2}",
@@ -110,7 +113,7 @@ fn within(what: &str, estimate: u64, used: u64) {
     );
     assert!(ratio >= 1.0, "{what}: {estimate} estimated, {used} used");
     // The fixed part shows in problems as small as these.
-    assert!(estimate <= 2 * used + (4 << 20), "{what}: {estimate} estimated, {used} used");
+    assert!(estimate <= most * used + (4 << 20), "{what}: {estimate} estimated, {used} used");
 }
 
 // One test, because the heap is everybody's.

@@ -205,6 +205,12 @@ pub trait Filter: Send + Sync + Debug {
         out
     }
 
+    /// The operator between some of its points, whose features these are: symmetric if it is, and no entry above its
+    /// own. `None` where there is nothing faster than the whole.
+    fn among(&self, _features: &[f32]) -> Option<Box<dyn Filter>> {
+        None
+    }
+
     /// The lattice behind it, if it is one: whole iterations can then be done in one pass.
     fn as_lattice(&self) -> Option<&Lattice> {
         None

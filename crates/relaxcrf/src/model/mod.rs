@@ -160,6 +160,19 @@ impl Model {
         Ok(Self::assemble(self.sizes.clone(), rows, Arc::clone(&self.pairwise), compatibility))
     }
 
+    /// The problem of some pixels by themselves, with kernels that are at most the whole problem's (see
+    /// `Pairwise::among`). Forbidden labels are just dear ones there.
+    pub(crate) fn among(&self, pixels: &[usize]) -> Option<Self> {
+        let pairwise = Arc::new(self.pairwise.among(pixels)?);
+        let rows = pixels.iter().flat_map(|&a| &self.unary[a * self.labels..(a + 1) * self.labels]);
+        Some(Self::assemble(
+            vec![pixels.len()],
+            rows.copied().collect(),
+            pairwise,
+            self.compatibility.clone(),
+        ))
+    }
+
     /// The same problem with its kernels behind another filter: `FilterKind::Exact` gives the true sums.
     pub fn with_filter(&self, kind: FilterKind) -> Result<Self> {
         let kernels = self.pairwise.terms().iter().map(|t| t.kernel().clone()).collect();

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{Grid, Kernel};
+use super::kernel::{Features, Grid, Kernel};
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
 use crate::filter::lattice::{Sweep, SweepTerm};
@@ -114,7 +114,6 @@ impl Pairwise {
         normalization: Normalization,
         calibrated: Option<(usize, u64)>,
     ) -> Result<Self> {
-        let points = grid.sizes.iter().product();
         let terms = kernels
             .into_iter()
             .map(|kernel| {
@@ -134,6 +133,11 @@ impl Pairwise {
                 Ok(Term { kernel, features, dims, filter, left, right, gain, calibration })
             })
             .collect::<Result<Vec<_>>>()?;
+        Ok(Self::of_terms(grid, terms, normalization))
+    }
+
+    fn of_terms(grid: Grid, terms: Vec<Term>, normalization: Normalization) -> Self {
+        let points = grid.sizes.iter().product();
         let symmetric = matches!(normalization, Normalization::None | Normalization::Symmetric)
             && terms.iter().all(|t| t.filter.is_symmetric());
         let (row_sums, diagonal) = (Vec::new(), Vec::new());
@@ -142,7 +146,30 @@ impl Pairwise {
         pairwise.apply(Direction::Forward, &vec![1.0; points], 1, &mut sums, &mut Scratch::new());
         pairwise.row_sums = sums;
         pairwise.diagonal = pairwise.find_diagonal();
-        Ok(pairwise)
+        pairwise
+    }
+
+    /// The operator between some of the points: every entry is between zero and the whole operator's, to which it is close
+    /// where the points lie together. `None` where that would be no faster.
+    pub(super) fn among(&self, points: &[usize]) -> Option<Self> {
+        let term = |t: &Term| {
+            let rows: Vec<f32> =
+                points.iter().flat_map(|&a| &t.features[a * t.dims..(a + 1) * t.dims]).copied().collect();
+            let some =
+                |all: &Option<Vec<f32>>| all.as_ref().map(|all| points.iter().map(|&a| all[a]).collect());
+            Some(Term {
+                filter: t.filter.among(&rows)?,
+                kernel: Kernel { features: Features::Given { rows, dims: t.dims }, weight: t.kernel.weight },
+                features: Vec::new(),
+                dims: t.dims,
+                left: some(&t.left),
+                right: some(&t.right),
+                gain: t.gain,
+                calibration: None,
+            })
+        };
+        let terms = self.terms.iter().map(term).collect::<Option<_>>()?;
+        Some(Self::of_terms(Grid::whole(&[points.len()]), terms, self.normalization))
     }
 
     fn find_diagonal(&self) -> Vec<f32> {

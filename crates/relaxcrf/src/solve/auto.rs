@@ -54,8 +54,12 @@ pub enum Scope {
 }
 
 impl Run {
-    fn is_graduated(&self) -> bool {
-        matches!(self.pipeline.stages(), [Method::Graduated(_)])
+    /// The schedule, if it is all that is run.
+    fn schedule(&self) -> Option<Schedule> {
+        match self.pipeline.stages() {
+            [Method::Graduated(schedule)] => Some(*schedule),
+            _ => None,
+        }
     }
 }
 
@@ -77,6 +81,8 @@ const SHORT_ITERATIONS: usize = 25;
 const SAFE: &str = "mf5/mf/qp+dc-neg";
 /// An iteration of `graduated` takes about this many filter calls.
 const CALLS_PER_STEP: f64 = 1.4;
+/// What a schedule takes where at most half of the labels matter, as a share of what it takes with all of them.
+const SHARE_OF_FEW_LABELS: f64 = 0.3;
 
 /// Decides from the model and the settings. With a time limit, one filter call is made to see how long it takes.
 pub fn plan(model: &Model, settings: &Settings) -> Plan {
@@ -115,7 +121,9 @@ pub fn plan(model: &Model, settings: &Settings) -> Plan {
             Some(limit) => {
                 let updates = affordable(model, limit);
                 say(format!("the time limit is enough for about {updates:.0} updates"));
-                let quick = if updates >= Schedule::default().steps as f64 && !few_labels(model) {
+                // Where few labels matter, most steps of the schedule are made with those alone.
+                let share = if few_labels(model) { SHARE_OF_FEW_LABELS } else { 1.0 };
+                let quick = if updates >= share * Schedule::default().steps as f64 {
                     say("which is enough for the graduated schedule".into());
                     vec![("graduated", Whole)]
                 } else {
@@ -190,9 +198,9 @@ pub(super) fn run(
         });
         let most = [part.most_iterations, settings.max_iterations].into_iter().flatten().min();
         let mut settings = Settings { time_limit: left, max_iterations: most, ..settings.clone() };
-        if left.is_some() && part.is_graduated() {
-            // Labellings on the way are worse than the last one, and evaluating them would take a tenth of the time.
-            settings.evaluate_every = usize::MAX;
+        if let Some(schedule) = part.schedule().filter(|_| left.is_some()) {
+            // Evaluating labellings on the way would take a tenth of the time; the best are at the end of the schedule.
+            settings.evaluate_every = schedule.steps;
         }
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));

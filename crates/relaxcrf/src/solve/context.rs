@@ -17,6 +17,8 @@ pub struct Context<'m> {
     scratch: Scratch,
     deadline: Option<Instant>,
     counts: Counts,
+    /// Ordered calls for some of the pixels that do not make up a whole one yet.
+    part_of_call: f64,
     /// The lowest energy of a labelling so far.
     pub(super) lowest: f64,
 }
@@ -26,7 +28,7 @@ pub struct Context<'m> {
 pub struct Counts {
     /// K applied to all labels once.
     pub filter: usize,
-    /// The ordered filter applied to all labels (or cuts) once.
+    /// The ordered filter applied to all labels (or cuts) once. Calls for some of the pixels count by their share.
     pub ordered: usize,
     /// Labellings evaluated; each costs about as much as a filter call.
     pub evaluations: usize,
@@ -53,8 +55,31 @@ impl<'m> Context<'m> {
             scratch: Scratch::new(),
             deadline,
             counts: Counts::default(),
+            part_of_call: 0.0,
             lowest: f64::INFINITY,
         }
+    }
+
+    /// Work on a problem of some of the pixels with the same buffers and deadline. `lowest` is what counts as the lowest
+    /// energy there; ordered calls count by the share of the pixels.
+    pub(super) fn on<T>(&mut self, part: &Model, lowest: f64, work: impl FnOnce(&mut Context) -> T) -> T {
+        let mut inner = Context {
+            model: part,
+            settings: self.settings,
+            scratch: std::mem::take(&mut self.scratch),
+            deadline: self.deadline,
+            counts: self.counts,
+            part_of_call: 0.0,
+            lowest,
+        };
+        let result = work(&mut inner);
+        let calls = (inner.counts.ordered - self.counts.ordered) as f64;
+        self.part_of_call += calls * part.pixels() as f64 / self.model.pixels() as f64;
+        let full = self.part_of_call.floor();
+        self.part_of_call -= full;
+        self.counts = Counts { ordered: self.counts.ordered + full as usize, ..inner.counts };
+        self.scratch = inner.scratch;
+        result
     }
 
     /// The problem.

@@ -77,7 +77,7 @@ impl CutTerms {
     /// Writes a subgradient at `y` into `z`; or, if the order is softened, a gradient of a smoothed objective.
     ///
     /// Cuts that hardly vary are left out (their z is 0) as long as all of those together are worth at most
-    /// `allowance`: the result is then a subgradient up to so much.
+    /// `allowance`: the result is then a subgradient up to so much. Returns the cuts that were not left out.
     pub fn subgradient(
         &mut self,
         context: &mut Context,
@@ -85,11 +85,30 @@ impl CutTerms {
         order: Order,
         allowance: f64,
         z: &mut [f32],
+    ) -> Vec<usize> {
+        let worth = self.sum_up(context.model(), y);
+        let used = self.used(&worth, allowance);
+        self.filter(context, order, &used, z);
+        used
+    }
+
+    /// The same with the cuts that were used elsewhere.
+    pub fn subgradient_of(
+        &mut self,
+        context: &mut Context,
+        y: &[f32],
+        order: Order,
+        used: &[usize],
+        z: &mut [f32],
     ) {
+        self.sum_up(context.model(), y);
+        self.filter(context, order, used, z);
+    }
+
+    /// Writes z for the sums in `inside`, which are lost.
+    fn filter(&mut self, context: &mut Context, order: Order, used: &[usize], z: &mut [f32]) {
         let model = context.model();
         let (labels, all) = (model.labels(), self.cuts.len());
-        let worth = self.sum_up(model, y);
-        let used = self.used(&worth, allowance);
         let channels = used.len();
         if channels == 0 {
             z.fill(0.0);

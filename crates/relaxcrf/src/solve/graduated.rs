@@ -80,8 +80,16 @@ impl Schedule {
     /// How far to go on from a place in the schedule when so many steps fit into the time that is left: one
     /// step, or more when the end would not be reached.
     fn stride(&self, at: f32, affordable: f32) -> f32 {
-        // The slow part decides what the labels will be, so a small delay is left to the fast part to make up.
-        let patience = if at < self.slow() as f32 { 1.25 } else { 1.0 };
+        // The slow part decides what the labels will be, so a delay is left to the fast part to make up, and at first steps
+        // are still becoming faster, as labels are given up.
+        let (slow, steps) = (self.slow() as f32, self.steps as f32);
+        let patience = match at {
+            at if at < 0.25 * slow => 4.0,
+            at if at < 0.5 * slow => 2.0,
+            at if at < slow => 1.5,
+            at if at < 0.85 * steps => 1.15,
+            _ => 1.0,
+        };
         let needed = (self.steps as f32 - at) / affordable.max(1.0);
         if needed > patience { needed } else { 1.0 }
     }

@@ -9,6 +9,7 @@ mod cuts;
 mod dc_gen;
 mod dc_neg;
 mod exact;
+mod frozen;
 mod fuse;
 mod graduated;
 mod held;
@@ -34,6 +35,7 @@ use std::time::Instant;
 
 pub use self::best::{Best, Bound};
 pub use self::context::{Context, Counts};
+pub(crate) use self::frozen::MOST_OPEN;
 pub use self::graduated::Schedule;
 pub use self::lp::LpOptions;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};

@@ -10,7 +10,9 @@
 //!
 //! The bound is that of the running mean of z, later ones weighing more: the last z alone is worth little.
 //! At the optimum of the smoothed problem the bound meets the objective, and the finer the parts the closer
-//! that is to the LP. So parts are refined when little is left to gain with them. Now and then a few steps of `dc-neg` from the beliefs make a labelling of them.
+//! that is to the LP. So parts are refined when little is left to gain with them. Now and then a few steps of `dc-neg`
+//! from the beliefs make a labelling of them. Once most pixels have made up their minds, most iterations are over the
+//! others (`frozen.rs`).
 
 use std::fmt;
 
@@ -18,12 +20,13 @@ use rayon::prelude::*;
 
 use super::cuts::{self, CutTerms, Order, cuts_for};
 use super::dc_neg::DcNeg;
+use super::frozen::Frozen;
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::filter::MAX_CELLS;
 use crate::labeling::Labeling;
-use crate::model::Model;
+use crate::model::{Cut, Model};
 use crate::numeric::{self, RowStep};
 
 /// Parts to begin with. With 15 and with 31 all rows of a lattice's tables are full.
@@ -67,38 +70,43 @@ impl fmt::Display for SmoothOptions {
 /// The method `smooth-lp`.
 pub(super) struct SmoothLp<'m> {
     model: &'m Model,
+    whole: Iterates,
+    pub(super) frozen: Frozen,
+    taken: usize,
+    proposal: Option<Labeling>,
+}
+
+/// Where the method stands on a problem: that of all pixels, or of those that have not made up their minds.
+pub(super) struct Iterates {
     terms: CutTerms,
     certified: bool,
     most_cells: usize,
     cells: usize,
     at_level: usize,
-    taken: usize,
     /// Beliefs before the last step, the extrapolated point, its z, and the mean of those; empty at first.
     previous: Vec<f32>,
-    point: Vec<f32>,
-    z: Vec<f32>,
-    mean: Vec<f32>,
+    pub point: Vec<f32>,
+    pub z: Vec<f32>,
+    pub mean: Vec<f32>,
     /// Terms of the mean, not all of which count in full after a refinement.
-    averaged: f32,
+    pub averaged: f32,
     momentum: f64,
     extrapolation: f32,
-    bound: f64,
+    pub bound: f64,
     /// The bound after each iteration.
     bounds: Vec<f64>,
-    proposal: Option<Labeling>,
+    /// How the last z was made.
+    pub last: Option<(Order, Vec<usize>)>,
 }
 
-impl<'m> SmoothLp<'m> {
-    pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
-        let cuts = cuts_for(model, "smooth-lp")?;
-        Ok(Self {
-            model,
-            terms: CutTerms::new(model, &cuts),
+impl Iterates {
+    pub fn new(model: &Model, cuts: &[Cut], most_cells: usize) -> Self {
+        Self {
+            terms: CutTerms::new(model, cuts),
             certified: model.pairwise().is_symmetric(),
-            most_cells: options.cells,
-            cells: FIRST_CELLS.min(options.cells),
+            most_cells,
+            cells: FIRST_CELLS.min(most_cells),
             at_level: 0,
-            taken: 0,
             previous: Vec::new(),
             point: Vec::new(),
             z: Vec::new(),
@@ -108,21 +116,102 @@ impl<'m> SmoothLp<'m> {
             extrapolation: 0.0,
             bound: f64::NEG_INFINITY,
             bounds: Vec::new(),
-            proposal: None,
-        })
+            last: None,
+        }
     }
 
-    /// The mean of all z so far: a certificate of a bound.
-    pub fn certificate(&self) -> &[f32] {
-        &self.mean
+    /// Goes on from beliefs, parts and a mean that were found elsewhere.
+    pub fn resume(&mut self, model: &Model, y: &[f32], from: &Iterates, mean: Vec<f32>, averaged: f32) {
+        (self.cells, self.most_cells) = (from.cells, from.most_cells);
+        (self.at_level, self.averaged) = (0, averaged);
+        self.begin(y);
+        self.mean = mean;
+        self.bound = cuts::bound(model, &self.mean);
+        self.bounds.clear();
+    }
+
+    /// Goes on from other beliefs, without momentum.
+    pub fn rest(&mut self, y: &[f32], cells: usize) {
+        self.previous.copy_from_slice(y);
+        (self.momentum, self.extrapolation) = (1.0, 0.0);
+        if cells != self.cells {
+            (self.cells, self.at_level) = (cells, 0);
+        }
+    }
+
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
+    fn begin(&mut self, y: &[f32]) {
+        let zeros = vec![0.0; y.len()];
+        self.previous = y.to_vec();
+        (self.point, self.z, self.mean) = (zeros.clone(), zeros.clone(), zeros);
+        (self.momentum, self.extrapolation) = (1.0, 0.0);
+    }
+
+    /// The weight of the newest z in a mean of so many.
+    pub fn share(averaged: f32) -> f32 {
+        ((MEAN_POWER + 1.0) / (averaged + MEAN_POWER + 1.0)).min(1.0)
+    }
+
+    /// z of some pixels at a point, made as `last` says.
+    pub fn z_like(&mut self, context: &mut Context, point: &[f32], last: &(Order, Vec<usize>)) -> &[f32] {
+        self.z.resize(point.len(), 0.0);
+        self.terms.subgradient_of(context, point, last.0, &last.1, &mut self.z);
+        &self.z
+    }
+
+    /// One iteration: the objective, and what it could at most still fall by with these parts.
+    pub fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
+        let model = context.model();
+        if self.z.is_empty() {
+            self.begin(y);
+            // z = 0 is a certificate too.
+            self.bound = cuts::bound(model, &self.mean);
+        }
+
+        // --- the gradient, a little ahead of the beliefs ---
+        let beta = self.extrapolation;
+        self.point.par_iter_mut().with_min_len(numeric::CHUNK).zip(&*y).zip(&self.previous).for_each(
+            |((v, &y), &p)| {
+                *v = y + beta * (y - p);
+            },
+        );
+        let left = (context.lowest_energy() - self.bound).max(0.0);
+        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
+        let order = Order::Softened { cells: self.cells };
+        let used = self.terms.subgradient(context, &self.point, order, allowance, &mut self.z);
+        self.last = Some((order, used));
+        let objective = numeric::dot(model.unary(), &self.point) + numeric::dot(&self.z, &self.point);
+
+        // --- the bound ---
+        let share = Self::share(self.averaged);
+        self.averaged += 1.0;
+        move_towards(&mut self.mean, &self.z, share);
+        let bound = cuts::bound(model, &self.mean);
+        self.bound = self.bound.max(bound);
+
+        // --- the step ---
+        self.previous.copy_from_slice(y);
+        if self.walk(model, y) {
+            (self.momentum, self.extrapolation) = (1.0, 0.0);
+        } else {
+            let next = 0.5 * (1.0 + (1.0 + 4.0 * self.momentum * self.momentum).sqrt());
+            self.extrapolation = ((self.momentum - 1.0) / next) as f32;
+            self.momentum = next;
+        }
+
+        let finest = self.cells == self.most_cells;
+        self.refine(objective - bound, left);
+        (objective, if finest { (objective - bound).min(left) } else { left })
     }
 
     /// Finer parts, if there are any, once the coarser ones have done their work.
     fn refine(&mut self, left_here: f64, left: f64) {
         self.at_level += 1;
         self.bounds.push(self.bound);
-        let stalled = self.at_level > WINDOW
-            && self.bound - self.bounds[self.bounds.len() - 1 - WINDOW] <= STALLED * left;
+        let stalled = self.at_level > WINDOW && self.rise(WINDOW) <= STALLED * left;
         if self.cells < self.most_cells && stalled && left_here <= SETTLED * left {
             self.cells = (2 * self.cells + 1).min(self.most_cells);
             self.at_level = 0;
@@ -132,9 +221,14 @@ impl<'m> SmoothLp<'m> {
         }
     }
 
-    /// `Proj(v - (φ + z) / curvature)` into `beliefs`; whether the momentum points uphill there.
-    fn walk(&self, beliefs: &mut Beliefs) -> bool {
-        let model = self.model;
+    /// How far the bound has risen over the last iterations; infinity if there were fewer.
+    pub fn rise(&self, iterations: usize) -> f64 {
+        let before = self.bounds.len().checked_sub(iterations + 1).map(|k| self.bounds[k]);
+        before.map_or(f64::INFINITY, |b| self.bound - b)
+    }
+
+    /// `Proj(v - (φ + z) / curvature)` into `y`; whether the momentum points uphill there.
+    fn walk(&self, model: &Model, y: &mut [f32]) -> bool {
         let walk = Walk {
             phi: model.unary(),
             row_sums: model.pairwise().row_sums(),
@@ -144,8 +238,28 @@ impl<'m> SmoothLp<'m> {
             z: &self.z,
             previous: &self.previous,
         };
-        let (uphill, _) = numeric::for_row_pairs(beliefs.as_mut_slice(), model.labels(), walk);
+        let (uphill, _) = numeric::for_row_pairs(y, model.labels(), walk);
         uphill > 0.0
+    }
+}
+
+/// `mean += share (z - mean)`.
+pub(super) fn move_towards(mean: &mut [f32], z: &[f32], share: f32) {
+    mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(z).for_each(|(m, &z)| {
+        *m += share * (z - *m);
+    });
+}
+
+impl<'m> SmoothLp<'m> {
+    pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
+        let cuts = cuts_for(model, "smooth-lp")?;
+        let whole = Iterates::new(model, &cuts, options.cells);
+        Ok(Self { model, whole, frozen: Frozen::new(model, cuts), taken: 0, proposal: None })
+    }
+
+    /// A mean of many z: a certificate of a bound.
+    pub fn certificate(&self) -> &[f32] {
+        self.frozen.certificate().unwrap_or(&self.whole.mean)
     }
 
     /// A labelling from the beliefs by a few steps of `dc-neg`.
@@ -162,7 +276,7 @@ impl<'m> SmoothLp<'m> {
     }
 }
 
-/// One step of [`SmoothLp::walk`].
+/// One step of [`Iterates::walk`].
 struct Walk<'a> {
     phi: &'a [f32],
     row_sums: &'a [f32],
@@ -192,55 +306,21 @@ impl RowStep for Walk<'_> {
 
 impl Solver for SmoothLp<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        let model = self.model;
-        if self.z.is_empty() {
-            let zeros = vec![0.0; beliefs.as_slice().len()];
-            self.previous = beliefs.as_slice().to_vec();
-            (self.point, self.z, self.mean) = (zeros.clone(), zeros.clone(), zeros);
-            // z = 0 is a certificate too.
-            self.bound = cuts::bound(model, &self.mean);
-        }
-
-        // --- the gradient, a little ahead of the beliefs ---
-        let (y, beta) = (beliefs.as_slice(), self.extrapolation);
-        self.point.par_iter_mut().with_min_len(numeric::CHUNK).zip(y).zip(&self.previous).for_each(
-            |((v, &y), &p)| {
-                *v = y + beta * (y - p);
-            },
-        );
-        let left = (context.lowest_energy() - self.bound).max(0.0);
-        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
-        let order = Order::Softened { cells: self.cells };
-        self.terms.subgradient(context, &self.point, order, allowance, &mut self.z);
-        let objective = numeric::dot(model.unary(), &self.point) + numeric::dot(&self.z, &self.point);
-
-        // --- the bound ---
-        let share = ((MEAN_POWER + 1.0) / (self.averaged + MEAN_POWER + 1.0)).min(1.0);
-        self.averaged += 1.0;
-        self.mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(&self.z).for_each(|(m, &z)| {
-            *m += share * (z - *m);
-        });
-        let bound = cuts::bound(model, &self.mean);
-        self.bound = self.bound.max(bound);
-
-        // --- the step ---
-        self.previous.copy_from_slice(y);
-        if self.walk(beliefs) {
-            (self.momentum, self.extrapolation) = (1.0, 0.0);
-        } else {
-            let next = 0.5 * (1.0 + (1.0 + 4.0 * self.momentum * self.momentum).sqrt());
-            self.extrapolation = ((self.momentum - 1.0) / next) as f32;
-            self.momentum = next;
-        }
-
-        self.taken += 1;
-        if self.taken.is_multiple_of(POLISH_EVERY) {
+        let y = beliefs.as_mut_slice();
+        let (objective, residual, polish) = match self.frozen.step(context, &mut self.whole, y) {
+            Some((objective, residual)) => (objective, residual, self.frozen.is_whole()),
+            None => {
+                let (objective, residual) = self.whole.step(context, y);
+                self.frozen.watch(context, &self.whole, y);
+                self.taken += 1;
+                (objective, residual, self.taken.is_multiple_of(POLISH_EVERY))
+            }
+        };
+        if polish {
             self.proposal = self.polished(context, beliefs);
         }
-        let finest = self.cells == self.most_cells;
-        self.refine(objective - bound, left);
-        let residual = if finest { (objective - bound).min(left) } else { left };
-        Step { objective, lower_bound: self.certified.then_some(self.bound), residual }
+        let bound = self.whole.bound;
+        Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
     }
 
     fn proposal(&mut self) -> Option<Labeling> {

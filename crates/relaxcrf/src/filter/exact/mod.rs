@@ -181,6 +181,10 @@ impl Filter for Exact {
         Some(gaussian(squared))
     }
 
+    fn among(&self, features: &[f32]) -> Option<Box<dyn Filter>> {
+        Some(Box::new(Self::new(features.to_vec(), self.blocks.dims()).ok()?))
+    }
+
     fn diagonal(&self) -> Vec<f32> {
         vec![1.0; self.len()]
     }

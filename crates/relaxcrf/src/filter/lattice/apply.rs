@@ -257,6 +257,12 @@ impl Filter for Lattice {
         out
     }
 
+    fn among(&self, features: &[f32]) -> Option<Box<dyn Filter>> {
+        // Without the vertices that no point has left, some of the paths from point to point are missing; the weights of
+        // those that are left stay what they were.
+        Some(Box::new(Self::new(features, self.dims, self.blur).ok()?))
+    }
+
     fn as_lattice(&self) -> Option<&Lattice> {
         Some(self)
     }

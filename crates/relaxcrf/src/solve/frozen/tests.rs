@@ -1,0 +1,179 @@
+use std::time::Instant;
+
+use super::*;
+use crate::energy;
+use crate::labeling::Labeling;
+use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
+use crate::rng::Rng;
+use crate::solve::smooth_lp::{SmoothLp, SmoothOptions};
+use crate::solve::{Settings, Solver};
+use crate::{Beliefs, solve};
+
+const WIDTH: usize = 32;
+const POINTS: usize = WIDTH * 24;
+
+/// Stripes of labels with noise. The right label leads; where stripes meet hardly.
+fn model(
+    filter: FilterKind,
+    normalization: Normalization,
+    costs: Compatibility,
+    lead: f32,
+    rng: &mut Rng,
+) -> Model {
+    let labels = costs.labels();
+    let mut unary = Vec::with_capacity(POINTS * labels);
+    let mut features = Vec::with_capacity(POINTS * 3);
+    for a in 0..POINTS {
+        let (x, y) = ((a % WIDTH) as f32, (a / WIDTH) as f32);
+        let place = (x + 0.3 * y) * labels as f32 / (WIDTH + 8) as f32;
+        let stripe = place as usize;
+        let border = (place - place.round()).abs() < 0.08;
+        let lead = if border { 0.1 } else { lead };
+        unary.extend((0..labels).map(|i| 1.2 * rng.next_f64() as f32 + if i == stripe { 0.0 } else { lead }));
+        features.extend([x / 4.0, y / 4.0, stripe as f32 + 0.4 * rng.next_f64() as f32]);
+    }
+    let weight = if normalization == Normalization::None { 0.02 } else { 0.8 };
+    ModelBuilder::points(POINTS, labels)
+        .unary(unary)
+        .features(features, 3, weight)
+        .compatibility(costs)
+        .filter(filter)
+        .normalization(normalization)
+        .build()
+        .unwrap()
+}
+
+/// A start in which every sixth pixel is open and the others are sure of some label.
+fn beliefs(labels: usize, rng: &mut Rng) -> Vec<f32> {
+    let mut y = vec![0.0; POINTS * labels];
+    for (a, row) in y.chunks_exact_mut(labels).enumerate() {
+        if a % 6 == 0 {
+            row.fill(1.0 / labels as f32);
+        } else {
+            row[rng.next_u64() as usize % labels] = 1.0;
+        }
+    }
+    y
+}
+
+#[test]
+fn no_labelling_is_below_what_the_smaller_problem_says() {
+    let mut rng = Rng::new(5);
+    for filter in [FilterKind::Lattice, FilterKind::Exact] {
+        for normalization in [Normalization::Symmetric, Normalization::None] {
+            for costs in [
+                Compatibility::potts(3),
+                Compatibility::potts(2),
+                Compatibility::linear(4, Some(2.0)).unwrap(),
+                Compatibility::per_label(vec![0.4, 1.0, 2.0]).unwrap(),
+            ] {
+                let model = model(filter, normalization, costs.clone(), 0.7, &mut rng);
+                let (labels, cuts) = (model.labels(), costs.cuts().unwrap());
+                let settings = Settings::default();
+                let mut context = Context::new(&model, &settings, Instant::now());
+                let mut whole = Iterates::new(&model, &cuts, 31);
+                let start = beliefs(labels, &mut rng);
+                let mut y = start.clone();
+                let mut view = View::choose(&model, &cuts, &whole, &start).unwrap();
+                assert_eq!(view.pixels.len(), POINTS.div_ceil(6));
+                for _ in 0..6 {
+                    whole.step(&mut context, &mut y);
+                    view.watch(&mut context, &whole);
+                }
+                view.open(&model, &whole, &y).unwrap();
+
+                // The smaller problem begins with the bound that it was made from.
+                let tiny = 1e-5 * model.scale();
+                let begun = view.fixed + view.inner.bound;
+                let watched = cuts::bound(&model, &view.window);
+                assert!((begun - watched).abs() <= tiny, "{begun} and {watched}");
+
+                let check = |view: &View, rng: &mut Rng| {
+                    for k in 0..40 {
+                        // Of any kind: noise, stripes, one label, and what the beliefs say.
+                        let any: Vec<u16> = (0..POINTS)
+                            .map(|a| match k % 4 {
+                                0 => rng.next_u64() as usize % labels,
+                                1 => (a % WIDTH + k) * labels / (WIDTH + 40),
+                                2 => k % labels,
+                                _ => (0..labels)
+                                    .max_by(|&i, &j| y[a * labels + i].total_cmp(&y[a * labels + j]))
+                                    .unwrap(),
+                            } as u16)
+                            .collect();
+                        let part = view.pixels.iter().map(|&a| any[a]).collect();
+                        let mut below =
+                            energy::of_labeling(&view.model, &Labeling::new(part)).unwrap().total();
+                        for a in (0..POINTS).filter(|a| a % 6 != 0) {
+                            let at = a * labels + usize::from(any[a]);
+                            below += f64::from(model.unary()[at]) + f64::from(view.window[at]);
+                        }
+                        let above = energy::of_labeling(&model, &Labeling::new(any)).unwrap().total();
+                        assert!(below <= above + tiny, "{below} is above {above}");
+                        assert!(view.fixed + view.inner.bound <= below + tiny);
+                    }
+                };
+                check(&view, &mut rng);
+                for _ in 0..10 {
+                    view.step(&mut context, &mut whole);
+                }
+                view.scatter(&mut y.clone());
+                check(&view, &mut rng);
+                let (now, merged) = (view.fixed + view.inner.bound, cuts::bound(&model, &view.window));
+                assert!(now >= begun, "bounds do not fall");
+                // The bound kept is the best so far, that of the mean may be a little lower.
+                assert!(merged <= now + tiny && merged >= begun - 0.02 * model.scale(), "{merged} and {now}");
+            }
+        }
+    }
+}
+
+#[test]
+fn views_open_and_lead_to_the_same_bound() {
+    let mut rng = Rng::new(8);
+    let mut opened = 0;
+    for (labels, lead) in [(2, 2.0), (4, 2.0), (3, 1.0), (2, 1.0), (4, 0.7)] {
+        let costs = Compatibility::potts(labels);
+        let model = model(FilterKind::Lattice, Normalization::Symmetric, costs, lead, &mut rng);
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut solver = SmoothLp::new(&model, SmoothOptions::default()).unwrap();
+        let mut y = Beliefs::from_energies(model.unary(), labels);
+        let mut bound = f64::NEG_INFINITY;
+        for _ in 0..120 {
+            let step = solver.step(&mut context, &mut y);
+            context.evaluate(&y.argmax());
+            let now = step.lower_bound.unwrap();
+            assert!(now >= bound && now <= context.lowest_energy() + 1e-6 * model.scale());
+            bound = now;
+            for row in y.as_slice().chunks_exact(labels) {
+                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+            }
+        }
+
+        opened += solver.frozen.opened;
+        // The whole problem alone, for as long as it takes.
+        let mut whole = Iterates::new(&model, &model.compatibility().cuts().unwrap(), 31);
+        let mut alone = Beliefs::from_energies(model.unary(), labels);
+        for _ in 0..400 {
+            whole.step(&mut context, alone.as_mut_slice());
+        }
+        let apart = (bound - whole.bound).abs() / context.lowest_energy();
+        assert!(apart < 2e-3, "{bound} and {}", whole.bound);
+        println!("{labels} labels, lead {lead}: {opened} views so far");
+    }
+    assert!(opened > 5, "{opened} views");
+}
+
+#[test]
+fn calls_for_some_of_the_pixels_count_by_their_share() {
+    let mut rng = Rng::new(2);
+    let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 2.0, &mut rng);
+    let settings = Settings { max_iterations: Some(60), ..Settings::default() };
+    let method = "smooth-lp".parse().unwrap();
+    let solution =
+        solve::solve(&model, &method, None, &settings, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    // One for each iteration, and at most a fifth more while a view is watched.
+    let most = solution.iterations + solution.iterations / 5 + 1;
+    assert!(solution.counts.ordered <= most, "{} in {}", solution.counts.ordered, solution.iterations);
+}
