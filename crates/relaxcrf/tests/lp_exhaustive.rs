@@ -203,6 +203,17 @@ fn ends_by_itself() {
 }
 
 #[test]
+fn where_no_step_is_left_the_bound_meets_the_objective() {
+    for seed in 0..6 {
+        let model = random_model(9, 3, seed, 0.01, FilterKind::Exact);
+        let solution = run(&model, "lp", &patient(2000));
+        let last = solution.trace.last().unwrap();
+        assert_eq!(solution.status, Status::Converged, "seed {seed}");
+        assert!(last.objective - last.lower_bound.unwrap() <= 1e-6 * model.scale(), "seed {seed}: {last:?}");
+    }
+}
+
+#[test]
 fn a_good_start_is_kept() {
     let model = random_costs(9, Compatibility::potts(3), 77, 0.2);
     let (best, optimum) = exhaustive(&model);

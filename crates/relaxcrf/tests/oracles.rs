@@ -3,7 +3,7 @@
 mod common;
 
 use common::{oracle, run};
-use relaxcrf::filter::{Direction, Scratch};
+use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scratch};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::Settings;
 use relaxcrf::{Beliefs, Labeling, ModelBuilder, energy};
@@ -95,4 +95,12 @@ fn mean_field_of_many_pixels() {
             }
         }
     }
+}
+
+/// Points far apart touch a simplex each, of three vertices in the plane.
+#[test]
+fn lattices_tell_their_size() {
+    let far: Vec<f32> = (0..20).map(|k| 50.0 * k as f32).collect();
+    assert_eq!(Lattice::new(&far, 2, Blur::Symmetric).unwrap().size_hint(), 30);
+    assert_eq!(Exact::new(far, 2).unwrap().size_hint(), 0, "it has none");
 }

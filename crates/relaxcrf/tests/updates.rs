@@ -35,7 +35,7 @@ fn energies(labels: usize, certainty: f32, constant: f32) -> Vec<f32> {
     let mut r = Numbers(3);
     let mut energy = |k: usize| {
         let (a, l) = (k / labels, k % labels);
-        let own = [0, labels / 2, labels - 1][3 * (a % SIDE) / SIDE];
+        let own = [0, labels / 2, labels - 1][3 * (a / SIDE) / SIDE];
         constant * (a % 11) as f32 + r.next() + if l == own { 0.0 } else { certainty }
     };
     (0..POINTS * labels).map(&mut energy).collect()
