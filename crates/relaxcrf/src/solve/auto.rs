@@ -199,8 +199,8 @@ pub(super) fn run(
         let most = [part.most_iterations, settings.max_iterations].into_iter().flatten().min();
         let mut settings = Settings { time_limit: left, max_iterations: most, ..settings.clone() };
         if let Some(schedule) = part.schedule().filter(|_| left.is_some()) {
-            // Evaluating labellings on the way would take a tenth of the time; the best are at the end of the schedule.
-            settings.evaluate_every = schedule.steps;
+            // Evaluating labellings all the way would take a tenth of the time. The best are at the end, or a little before.
+            settings.evaluate_every = (schedule.steps * 7 / 8).max(1);
         }
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));

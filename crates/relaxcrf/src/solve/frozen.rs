@@ -29,10 +29,10 @@ pub(crate) const MOST_OPEN: f64 = 0.2;
 
 /// Iterations of the whole problem before the first view, and between two of them.
 const BEFORE_FIRST: usize = 10;
-const BETWEEN: usize = 5;
+const BETWEEN: usize = 2;
 
 /// Iterations for which z' is watched.
-const WATCHED: usize = 15;
+const WATCHED: usize = 10;
 
 /// Most iterations of the smaller problem; it ends when the bound has risen by less than this share of the
 /// gap over so many of them.

@@ -346,3 +346,21 @@ fn several_bands_equal_the_plain_sums() {
         assert!((s - o).abs() < 1e-5 * (1.0 + o.abs()));
     }
 }
+
+#[test]
+fn a_channel_left_over_by_full_blocks_is_filtered_as_alone() {
+    // So many rows that a block holds eight channels.
+    let features: Vec<f32> = cloud(40_000, 3).iter().map(|f| 40.0 * f).collect();
+    let lattice = Lattice::new(&features, 3, Blur::Symmetric).unwrap();
+    let channels = 9;
+    assert_eq!(lattice.block_width(channels), 8, "{} rows", lattice.rows());
+    let values: Vec<f32> = cloud(40_000, channels).iter().map(|v| v - 2.0).collect();
+    let mut together = vec![0.0; values.len()];
+    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut together, &mut Scratch::new());
+    let last: Vec<f32> = values.iter().skip(channels - 1).step_by(channels).copied().collect();
+    let mut alone = vec![0.0; last.len()];
+    lattice.apply(Direction::Forward, &last, 1, Scaling::NONE, &mut alone, &mut Scratch::new());
+    for (row, want) in together.chunks_exact(channels).zip(&alone) {
+        near(row[channels - 1], *want);
+    }
+}
