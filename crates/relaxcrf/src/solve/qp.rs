@@ -255,12 +255,13 @@ impl Solver for FrankWolfe<'_> {
             quadratic.product(filtered_move, move_, c[a], product);
             product.iter().zip(move_.iter()).map(|(&p, &m)| f64::from(p) * f64::from(m)).sum()
         });
-        let step = if curvature > 0.0 { (gap / (2.0 * curvature)).min(1.0) } else { 1.0 } as f32;
+        // Next to a vertex rounding can make the gap negative, and the curvature is next to nothing there.
+        let step = if curvature > 0.0 { (gap / (2.0 * curvature)).clamp(0.0, 1.0) } else { 1.0 } as f32;
         let objective = value - f64::from(step) * gap + f64::from(step) * f64::from(step) * curvature;
         blend(beliefs.as_mut_slice(), &self.vertex, step);
         blend(&mut self.filtered, &self.vertex_filtered, step);
         let lower_bound = self.certified.then_some(self.bound);
-        Step { objective, lower_bound, residual: gap }
+        Step { objective, lower_bound, residual: gap.max(0.0) }
     }
 }
 
