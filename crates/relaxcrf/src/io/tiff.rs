@@ -1,5 +1,6 @@
 //! TIFF files by window: tiles or strips in, tiles out; BigTIFF and the tags of GeoTIFF.
 
+mod strips;
 mod write;
 
 use std::fmt::Display;
@@ -87,6 +88,7 @@ pub(super) fn is_raster(path: &Path) -> Result<bool> {
     let mut start = [0; 4];
     let read = open_regular(path).is_ok_and(|mut f| f.read_exact(&mut start).is_ok());
     let big = read && (start[2] == 43 || start[3] == 43);
+    strips::check(path)?;
     // What cannot even be opened is left to the picture reader to complain about.
     Ok(big || TiffWindows::open(path).is_ok_and(|t| !matches!(t.bands, 1 | 3)))
 }
@@ -130,6 +132,7 @@ fn unreadable(path: &Path, e: impl Display) -> Error {
 }
 
 fn decoder(path: &Path) -> Result<Decoder<BufReader<File>>> {
+    strips::check(path)?;
     let file = open_regular(path)?;
     let mut limits = Limits::default();
     limits.decoding_buffer_size = MAX_CHUNK;
