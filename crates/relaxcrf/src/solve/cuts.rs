@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::filter::OrderedMode;
+use crate::filter::{Bins, OrderedMode};
 use crate::model::{Cut, MOST_LABELS, Model};
 use crate::numeric::rows_per_chunk;
 
@@ -51,6 +51,13 @@ pub(super) enum Order {
     Softened { cells: usize },
 }
 
+/// How a subgradient was made: by which order, with which cuts.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    pub order: Order,
+    pub used: Vec<usize>,
+}
+
 /// The cuts of a problem and the buffers for their subgradient.
 #[derive(Debug)]
 pub(super) struct CutTerms {
@@ -77,7 +84,7 @@ impl CutTerms {
     /// Writes a subgradient at `y` into `z`; or, if the order is softened, a gradient of a smoothed objective.
     ///
     /// Cuts that hardly vary are left out (their z is 0) as long as all of those together are worth at most
-    /// `allowance`: the result is then a subgradient up to so much. Returns the cuts that were not left out.
+    /// `allowance`: the result is then a subgradient up to so much. Returns how it was made.
     pub fn subgradient(
         &mut self,
         context: &mut Context,
@@ -85,46 +92,71 @@ impl CutTerms {
         order: Order,
         allowance: f64,
         z: &mut [f32],
-    ) -> Vec<usize> {
+    ) -> Made {
         let worth = self.sum_up(context.model(), y);
-        let used = self.used(&worth, allowance);
-        self.filter(context, order, &used, z);
-        used
+        let made = Made { order, used: self.used(&worth, allowance) };
+        self.compact(&made.used);
+        self.filter(context, &made, z);
+        made
     }
 
-    /// The same with the cuts that were used elsewhere.
-    pub fn subgradient_of(
+    /// The part of the z that `whole` has just made, as `made` says, that some of its pixels give each other: here are only those,
+    /// and pairs of them have the same weights.
+    pub fn subgradient_within(
         &mut self,
         context: &mut Context,
-        y: &[f32],
-        order: Order,
-        used: &[usize],
+        (whole, made): (&CutTerms, &Made),
+        pixels: &[usize],
         z: &mut [f32],
     ) {
-        self.sum_up(context.model(), y);
-        self.filter(context, order, used, z);
+        let channels = made.used.len();
+        for c in 0..channels {
+            let mut put = |value: &dyn Fn(usize) -> f32| {
+                for (k, &a) in pixels.iter().enumerate() {
+                    self.inside[k * channels + c] = value(a);
+                }
+            };
+            if let Order::Sharp(OrderedMode::Binned { bins }) = made.order {
+                // Fewer pixels would have other bins of their own. Values that stand for bins keep them apart as they were.
+                let column = whole.inside.chunks_exact(channels).take(whole.pixels()).map(|row| row[c]);
+                let bins = Bins::adaptive(&column.collect::<Vec<_>>(), bins);
+                put(&|a| bins.representatives()[usize::from(bins.assignment()[a])]);
+            } else {
+                put(&|a| whole.inside[a * channels + c]);
+            }
+        }
+        self.filter(context, made, z);
     }
 
-    /// Writes z for the sums in `inside`, which are lost.
-    fn filter(&mut self, context: &mut Context, order: Order, used: &[usize], z: &mut [f32]) {
-        let model = context.model();
-        let (labels, all) = (model.labels(), self.cuts.len());
-        let channels = used.len();
+    fn pixels(&self) -> usize {
+        self.inside.len() / self.cuts.len().max(1)
+    }
+
+    /// Moves the sums of the cuts in use to the front of `inside`.
+    fn compact(&mut self, used: &[usize]) {
+        let (channels, all) = (used.len(), self.cuts.len());
+        if channels == 0 || channels == all {
+            return;
+        }
+        // No row is overwritten before it is read.
+        for a in 0..self.pixels() {
+            for (c, &t) in used.iter().enumerate() {
+                self.inside[a * channels + c] = self.inside[a * all + t];
+            }
+        }
+    }
+
+    /// Writes z for the sums in the front of `inside`.
+    fn filter(&mut self, context: &mut Context, made: &Made, z: &mut [f32]) {
+        let Made { order, used } = made;
+        let (labels, channels) = (context.model().labels(), used.len());
         if channels == 0 {
             z.fill(0.0);
             return;
         }
-        if channels < all {
-            // Towards the front, so that no row is overwritten before it is read.
-            for a in 0..model.pixels() {
-                for (c, &t) in used.iter().enumerate() {
-                    self.inside[a * channels + c] = self.inside[a * all + t];
-                }
-            }
-        }
-        let size = model.pixels() * channels;
+        let size = self.pixels() * channels;
         let (inside, ordered) = (&self.inside[..size], &mut self.ordered[..size]);
-        match order {
+        match *order {
             Order::Sharp(mode) => context.ordered(inside, channels, mode, ordered),
             Order::Softened { cells } => context.softened(inside, channels, cells, ordered),
         }

@@ -1,4 +1,4 @@
-//! `smooth-lp` over the pixels that have not made up their minds, with the others frozen and every bound valid.
+//! LP methods over the pixels that have not made up their minds, with the others frozen and every bound valid.
 //!
 //! Let A be some of the pixels and K' ≤ K the operator between them (`Pairwise::among`). A certificate of the whole problem
 //! is `z_a = Σ_b K_ab f_ab` with antisymmetric weights |f| <= 1 (see `cuts.rs`). Take the part with K' out of it:
@@ -17,9 +17,12 @@
 //! The certificate in use is a mean over iterations, so its part in A must be averaged along: for some iterations of
 //! the whole problem z' is *watched*, then the smaller problem takes over until it has little left to give, and so on.
 
-use super::smooth_lp::{Iterates, move_towards};
-use super::{Context, cuts};
+use rayon::prelude::*;
+
+use super::Context;
+use super::cuts::{self, CutTerms, Made};
 use crate::model::{Cut, Model};
+use crate::numeric;
 
 /// A pixel has made up its mind when it believes in one label by as much.
 const CERTAIN: f32 = 0.999;
@@ -31,8 +34,9 @@ pub(crate) const MOST_OPEN: f64 = 0.2;
 const BEFORE_FIRST: usize = 10;
 const BETWEEN: usize = 2;
 
-/// Iterations for which z' is watched.
-const WATCHED: usize = 10;
+/// A view opens once the certificate watched along is this close to the best, as a share of the gap, or after the most
+/// iterations of watching.
+const CLOSE: f64 = 0.1;
 
 /// Most iterations of the smaller problem; it ends when the bound has risen by less than this share of the
 /// gap over so many of them.
@@ -40,45 +44,90 @@ const MOST_STEPS: usize = 80;
 const LITTLE: f64 = 0.01;
 const OVER: usize = 10;
 
+/// Where a method stands on a problem: that of all pixels, or of those that have not made up their minds.
+///
+/// Its certificate is a mean of z, one of which every iteration adds.
+pub(super) trait Iterates: Sized {
+    /// Fewest and most iterations for which z' is watched.
+    const WATCHED: (usize, usize);
+
+    /// One iteration: the objective, and what it could at most still fall by.
+    fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64);
+
+    /// The z of the last iteration, the terms that made it, and how; `None` before the first.
+    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)>;
+
+    /// The weight of the newest z in a mean of so many, with it.
+    fn share(&self, averaged: f32) -> f32;
+
+    /// The mean.
+    fn certificate(&self) -> &[f32];
+
+    /// The best bound, and how far it has risen after each iteration.
+    fn bounds(&mut self) -> &mut Bounds;
+
+    /// The same method on a problem of some of the pixels, at the beliefs `y` and with a certificate that is a mean of so many z.
+    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], certificate: Vec<f32>, averaged: f32) -> Self;
+
+    /// Goes on from beliefs that `part` has moved, and from another certificate if that is better.
+    fn rest(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>);
+}
+
+/// The best bound so far, and that after each iteration.
+#[derive(Debug, Clone)]
+pub(super) struct Bounds {
+    pub best: f64,
+    after: Vec<f64>,
+}
+
+impl Bounds {
+    pub fn new(first: f64) -> Self {
+        Self { best: first, after: Vec::new() }
+    }
+
+    pub fn raise(&mut self, bound: f64) {
+        self.best = self.best.max(bound);
+    }
+
+    /// An iteration has ended.
+    pub fn note(&mut self) {
+        self.after.push(self.best);
+    }
+
+    /// How far the bound has risen over the last iterations; infinity if there were fewer.
+    pub fn rise(&self, iterations: usize) -> f64 {
+        let before = self.after.len().checked_sub(iterations + 1).map(|k| self.after[k]);
+        before.map_or(f64::INFINITY, |b| self.best - b)
+    }
+}
+
+/// `mean += share (z - mean)`.
+pub(super) fn move_towards(mean: &mut [f32], z: &[f32], share: f32) {
+    mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(z).for_each(|(m, &z)| {
+        *m += share * (z - *m);
+    });
+}
+
 /// The views of a run, one after the other.
-pub(super) struct Frozen {
+pub(super) struct Frozen<I> {
     cuts: Vec<Cut>,
-    state: State,
+    state: State<I>,
     /// Iterations of the whole problem from one view to the next: twice as many after one that gained nothing.
     between: usize,
     #[cfg(test)]
     opened: usize,
 }
 
-enum State {
+enum State<I> {
     /// So many iterations of the whole problem are to come.
     Whole { wait: usize },
-    /// z' of the view is averaged along.
-    Watched(Box<View>),
+    /// z' of some pixels is averaged along.
+    Watched(Box<Watched>),
     /// The smaller problem is worked on.
-    Open(Box<View>),
+    Open(Box<View<I>>),
 }
 
-struct View {
-    /// The pixels of A.
-    pixels: Vec<usize>,
-    model: Model,
-    inner: Iterates,
-    y: Vec<f32>,
-    /// Certificate of the whole problem, averaged since the view was chosen.
-    window: Vec<f32>,
-    averaged: f32,
-    /// base of the pixels in A.
-    base: Vec<f32>,
-    /// What the frozen pixels add to the bound and to the objective.
-    fixed: f64,
-    objective: f64,
-    /// The bound that it began with.
-    bound_before: f64,
-    steps: usize,
-}
-
-impl Frozen {
+impl<I: Iterates> Frozen<I> {
     pub fn new(model: &Model, cuts: Vec<Cut>) -> Self {
         // Without symmetry there is no bound to keep.
         let wait = if model.pairwise().is_symmetric() { BEFORE_FIRST } else { usize::MAX };
@@ -104,70 +153,82 @@ impl Frozen {
         }
     }
 
+    /// One iteration of the whole problem, or iterations of the smaller one that take about as long. Returns the
+    /// objective and what is left to gain, as [`Iterates::step`] does.
+    pub fn step(&mut self, context: &mut Context, whole: &mut I, y: &mut [f32]) -> (f64, f64) {
+        if let State::Open(view) = &mut self.state {
+            let (result, spent) = view.steps(context, whole, y);
+            if spent {
+                let gained = view.hand_over(context, whole, y);
+                self.between = if gained { BETWEEN } else { 2 * self.between };
+                self.state = State::Whole { wait: self.between };
+            }
+            return result;
+        }
+        let result = whole.step(context, y);
+        self.watch(context, whole, y);
+        result
+    }
+
     /// After an iteration of the whole problem that led to the beliefs `y`.
-    pub fn watch(&mut self, context: &mut Context, whole: &Iterates, y: &[f32]) {
+    fn watch(&mut self, context: &mut Context, whole: &mut I, y: &[f32]) {
         match &mut self.state {
             State::Whole { wait } if *wait > 0 => *wait -= 1,
-            State::Whole { wait } => match View::choose(context.model(), &self.cuts, whole, y) {
-                Some(view) => self.state = State::Watched(Box::new(view)),
+            State::Whole { wait } => match Watched::choose(context.model(), &self.cuts, y) {
+                Some(watched) => self.state = State::Watched(Box::new(watched)),
                 None => *wait = self.between,
             },
-            State::Watched(view) => {
-                view.watch(context, whole);
-                if view.averaged as usize >= WATCHED {
-                    self.open(context, whole, y);
+            State::Watched(watched) => {
+                watched.watch(context, whole);
+                if watched.is_ready(context, whole) {
+                    self.open(context.model(), whole, y);
                 }
             }
             State::Open(_) => {}
         }
     }
 
-    fn open(&mut self, context: &mut Context, whole: &Iterates, y: &[f32]) {
+    fn open(&mut self, model: &Model, whole: &mut I, y: &[f32]) {
         let wait = self.between;
-        if let State::Watched(mut view) = std::mem::replace(&mut self.state, State::Whole { wait })
-            && view.open(context.model(), whole, y).is_some()
+        if let State::Watched(watched) = std::mem::replace(&mut self.state, State::Whole { wait })
+            && let Some(view) = watched.open(model, &self.cuts, whole, y)
         {
-            self.state = State::Open(view);
+            self.state = State::Open(Box::new(view));
             #[cfg(test)]
             {
                 self.opened += 1;
             }
         }
     }
-
-    /// Iterations of the smaller problem, if there is one: as many as take about as long as one of the whole. Returns the
-    /// objective and what is left to gain, raises the whole problem's bound, and hands over to it at the end.
-    pub fn step(&mut self, context: &mut Context, whole: &mut Iterates, y: &mut [f32]) -> Option<(f64, f64)> {
-        let State::Open(view) = &mut self.state else { return None };
-        let together = context.model().pixels() / view.pixels.len();
-        let mut result = (0.0, 0.0);
-        let mut spent = false;
-        for _ in 0..together {
-            result = view.step(context, whole);
-            spent = view.is_spent(context, whole);
-            if spent || context.out_of_time() {
-                break;
-            }
-        }
-        view.scatter(y);
-        if spent {
-            view.hand_over(context.model(), whole, y);
-            let gained = whole.bound - view.bound_before > LITTLE * left(context, whole);
-            self.between = if gained { BETWEEN } else { 2 * self.between };
-            self.state = State::Whole { wait: self.between };
-        }
-        Some(result)
-    }
 }
 
 /// What the lowest energy and the bound are apart.
-fn left(context: &Context, whole: &Iterates) -> f64 {
-    (context.lowest_energy() - whole.bound).max(0.0)
+fn left(context: &Context, whole: &mut impl Iterates) -> f64 {
+    (context.lowest_energy() - whole.bounds().best).max(0.0)
 }
 
-impl View {
-    /// The view of the undecided pixels, if they are few enough.
-    fn choose(model: &Model, cuts: &[Cut], whole: &Iterates, y: &[f32]) -> Option<Self> {
+/// Rows of some pixels.
+fn gather(pixels: &[usize], labels: usize, all: &[f32]) -> Vec<f32> {
+    pixels.iter().flat_map(|&a| &all[a * labels..(a + 1) * labels]).copied().collect()
+}
+
+/// The undecided pixels and their part of the certificate.
+struct Watched {
+    /// The pixels of A.
+    pixels: Vec<usize>,
+    model: Model,
+    terms: CutTerms,
+    /// z' of an iteration, and the mean of them.
+    z: Vec<f32>,
+    part: Vec<f32>,
+    /// Certificate of the whole problem, averaged since the pixels were chosen.
+    window: Vec<f32>,
+    averaged: f32,
+}
+
+impl Watched {
+    /// The undecided pixels, if they are few enough.
+    fn choose(model: &Model, cuts: &[Cut], y: &[f32]) -> Option<Self> {
         let labels = model.labels();
         let undecided = |row: &[f32]| row.iter().all(|&v| v < CERTAIN);
         let rows = y.chunks_exact(labels).enumerate();
@@ -177,59 +238,56 @@ impl View {
         }
         let smaller = model.among(&pixels)?;
         let size = pixels.len() * labels;
-        let mut inner = Iterates::new(&smaller, cuts, whole.cells());
-        inner.mean = vec![0.0; size];
         Some(Self {
-            inner,
+            terms: CutTerms::new(&smaller, cuts),
             model: smaller,
-            y: vec![0.0; size],
+            z: vec![0.0; size],
+            part: vec![0.0; size],
             window: vec![0.0; y.len()],
             averaged: 0.0,
-            base: Vec::new(),
-            fixed: 0.0,
-            objective: 0.0,
-            bound_before: f64::NEG_INFINITY,
-            steps: 0,
             pixels,
         })
     }
 
-    /// Rows of the pixels in A.
-    fn gather(&self, all: &[f32]) -> Vec<f32> {
-        let labels = self.model.labels();
-        self.pixels.iter().flat_map(|&a| &all[a * labels..(a + 1) * labels]).copied().collect()
-    }
-
-    fn watch(&mut self, context: &mut Context, whole: &Iterates) {
-        let Some(last) = &whole.last else { return };
-        let share = Iterates::share(self.averaged);
+    /// After an iteration of the whole problem.
+    fn watch(&mut self, context: &mut Context, whole: &impl Iterates) {
+        let Some((z, terms, made)) = whole.newest() else { return };
+        // The first one counts in full.
+        let share = if self.averaged == 0.0 { 1.0 } else { whole.share(self.averaged) };
         self.averaged += 1.0;
-        move_towards(&mut self.window, &whole.z, share);
-        let point = self.gather(&whole.point);
-        let (model, inner) = (&self.model, &mut self.inner);
+        move_towards(&mut self.window, z, share);
+        let Self { model, terms: own_terms, pixels, z: own, .. } = self;
         let lowest = context.lowest_energy();
-        let mut mean = std::mem::take(&mut inner.mean);
-        context.on(model, lowest, |context| {
-            move_towards(&mut mean, inner.z_like(context, &point, last), share);
-        });
-        inner.mean = mean;
+        context
+            .on(model, lowest, |context| own_terms.subgradient_within(context, (terms, made), pixels, own));
+        move_towards(&mut self.part, &self.z, share);
     }
 
-    /// Makes the smaller problem from what was watched.
-    fn open(&mut self, model: &Model, whole: &Iterates, y: &[f32]) -> Option<()> {
-        let labels = model.labels();
-        let mean = std::mem::take(&mut self.inner.mean);
-        self.base = self.gather(&self.window);
-        self.base.iter_mut().zip(&mean).for_each(|(b, m)| *b -= m);
-        let unary = self.gather(model.unary()).iter().zip(&self.base).map(|(e, b)| e + b).collect();
-        self.model = self.model.with_unary(unary).ok()?;
-        self.y = self.gather(y);
+    /// Whether the window's certificate is good enough to go on with.
+    fn is_ready<I: Iterates>(&self, context: &Context, whole: &mut I) -> bool {
+        let (fewest, most) = I::WATCHED;
+        let watched = self.averaged as usize;
+        watched >= most
+            || watched >= fewest && {
+                let behind = whole.bounds().best - cuts::bound(context.model(), &self.window);
+                behind <= CLOSE * left(context, whole)
+            }
+    }
 
-        let mut open = self.pixels.iter().peekable();
+    /// The smaller problem made of what was watched.
+    fn open<I: Iterates>(self, model: &Model, cuts: &[Cut], whole: &mut I, y: &[f32]) -> Option<View<I>> {
+        let Self { pixels, model: smaller, part, window, averaged, .. } = self;
+        let labels = model.labels();
+        let mut base = gather(&pixels, labels, &window);
+        base.iter_mut().zip(&part).for_each(|(b, m)| *b -= m);
+        let unary = gather(&pixels, labels, model.unary());
+        let smaller = smaller.with_unary(unary.iter().zip(&base).map(|(e, b)| e + b).collect()).ok()?;
+
+        let mut open = pixels.iter().peekable();
         let (mut fixed, mut objective) = (0.0, 0.0);
         // base has weights that are antisymmetric too: every label's adds up to zero, but for rounding.
         let mut sums = vec![0.0; labels];
-        let rows = model.unary().chunks_exact(labels).zip(self.window.chunks_exact(labels));
+        let rows = model.unary().chunks_exact(labels).zip(window.chunks_exact(labels));
         for (a, ((phi, z), y)) in rows.zip(y.chunks_exact(labels)).enumerate() {
             if open.next_if_eq(&&a).is_some() {
                 continue;
@@ -243,37 +301,82 @@ impl View {
             }
             fixed += least;
         }
-        for row in self.base.chunks_exact(labels) {
+        for row in base.chunks_exact(labels) {
             row.iter().zip(&mut sums).for_each(|(&b, sum)| *sum += f64::from(b));
         }
-        self.fixed = fixed - 2.0 * sums.iter().map(|s| s.abs()).sum::<f64>();
-        self.objective = objective;
-        self.bound_before = whole.bound;
-        let (model, y) = (&self.model, &self.y);
-        self.inner.resume(model, y, whole, mean, self.averaged);
-        Some(())
+        let y = gather(&pixels, labels, y);
+        Some(View {
+            inner: whole.on(&smaller, cuts, &y, part, averaged),
+            pixels,
+            model: smaller,
+            y,
+            window,
+            averaged,
+            base,
+            fixed: fixed - 2.0 * sums.iter().map(|s| s.abs()).sum::<f64>(),
+            objective,
+            bound_before: whole.bounds().best,
+            steps: 0,
+        })
+    }
+}
+
+/// The problem of the undecided pixels.
+struct View<I> {
+    /// The pixels of A.
+    pixels: Vec<usize>,
+    model: Model,
+    inner: I,
+    y: Vec<f32>,
+    /// Certificate of the whole problem, a mean of so many z.
+    window: Vec<f32>,
+    averaged: f32,
+    /// base of the pixels in A.
+    base: Vec<f32>,
+    /// What the frozen pixels add to the bound and to the objective.
+    fixed: f64,
+    objective: f64,
+    /// The bound that it began with.
+    bound_before: f64,
+    steps: usize,
+}
+
+impl<I: Iterates> View<I> {
+    /// As many iterations as take about as long as one of the whole problem, and whether there is little left to give.
+    fn steps(&mut self, context: &mut Context, whole: &mut I, y: &mut [f32]) -> ((f64, f64), bool) {
+        let together = context.model().pixels() / self.pixels.len();
+        let mut result = (0.0, 0.0);
+        let mut spent = false;
+        for _ in 0..together {
+            result = self.step(context, whole);
+            spent = self.is_spent(context, whole);
+            if spent || context.out_of_time() {
+                break;
+            }
+        }
+        self.scatter(y);
+        (result, spent)
     }
 
-    fn step(&mut self, context: &mut Context, whole: &mut Iterates) -> (f64, f64) {
+    fn step(&mut self, context: &mut Context, whole: &mut I) -> (f64, f64) {
         self.steps += 1;
         let lowest = context.lowest_energy() - self.fixed;
         let (model, inner, y) = (&self.model, &mut self.inner, &mut self.y);
         let (objective, residual) = context.on(model, lowest, |context| inner.step(context, y));
-        whole.bound = whole.bound.max(self.fixed + self.inner.bound);
+        whole.bounds().raise(self.fixed + self.inner.bounds().best);
         (self.objective + objective, residual)
     }
 
-    /// Whether the smaller problem has little left to give.
-    fn is_spent(&self, context: &Context, whole: &Iterates) -> bool {
+    fn is_spent(&mut self, context: &Context, whole: &mut I) -> bool {
         let left = left(context, whole);
-        left <= 0.0 || self.steps >= MOST_STEPS || self.inner.rise(OVER) <= LITTLE * left
+        left <= 0.0 || self.steps >= MOST_STEPS || self.inner.bounds().rise(OVER) <= LITTLE * left
     }
 
     /// Puts beliefs and certificate in their places in the whole problem's.
     fn scatter(&mut self, y: &mut [f32]) {
         let labels = self.model.labels();
         let rows = self.y.chunks_exact(labels).zip(self.base.chunks_exact(labels));
-        let rows = rows.zip(self.inner.mean.chunks_exact(labels));
+        let rows = rows.zip(self.inner.certificate().chunks_exact(labels));
         for (&a, ((own, base), mean)) in self.pixels.iter().zip(rows) {
             let at = a * labels..(a + 1) * labels;
             y[at.clone()].copy_from_slice(own);
@@ -283,13 +386,13 @@ impl View {
         }
     }
 
-    /// Back to the whole problem, with the better of the two certificates.
-    fn hand_over(&mut self, model: &Model, whole: &mut Iterates, y: &[f32]) {
-        whole.rest(y, self.inner.cells());
-        if cuts::bound(model, &self.window) >= cuts::bound(model, &whole.mean) {
-            std::mem::swap(&mut whole.mean, &mut self.window);
-            whole.averaged = self.averaged;
-        }
+    /// Back to the whole problem, with the better of the two certificates. Returns whether the view was worth it.
+    fn hand_over(&mut self, context: &Context, whole: &mut I, y: &[f32]) -> bool {
+        let model = context.model();
+        let better = cuts::bound(model, &self.window) >= cuts::bound(model, whole.certificate());
+        let better = better.then(|| (std::mem::take(&mut self.window), self.averaged));
+        whole.rest(y, &self.inner, better);
+        whole.bounds().best - self.bound_before > LITTLE * left(context, whole)
     }
 }
 

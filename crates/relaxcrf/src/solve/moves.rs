@@ -13,9 +13,10 @@ use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::model::Model;
 
-/// Parts of the softened order, and steps, for one move.
-const CELLS: usize = 7;
-const STEPS: usize = 12;
+/// Parts of the softened order for one move, one number after the other, and steps with each. Few parts let wishes spread
+/// over a whole region in a few steps however strongly its pixels are coupled; more parts then make up their minds.
+const CELLS: [usize; 3] = [1, 3, 7];
+const STEPS: usize = 8;
 
 /// Shares of change from which on a pixel changes, tried in turn.
 const THRESHOLDS: [f32; 3] = [0.5, 0.9, 0.1];
@@ -140,20 +141,20 @@ impl Moves {
         let mut u: Vec<f32> = (0..n).map(|a| f32::from(u8::from(x.as_slice()[a] == change.target))).collect();
         let (mut before, mut v) = (u.clone(), u.clone());
         let (mut z, mut values, mut sums) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
-        for step in 0..STEPS {
+        for (cells, step) in CELLS.into_iter().flat_map(|cells| (0..STEPS).map(move |step| (cells, step))) {
             if context.out_of_time() {
                 break;
             }
             z.fill(0.0);
             for ((group, share), within) in change.groups.iter().zip(&within) {
                 values.iter_mut().zip(&v).zip(group).for_each(|((o, &v), &g)| *o = if g { v } else { 0.0 });
-                context.softened_sums(&values, CELLS, within, &mut sums);
+                context.softened_sums(&values, cells, within, &mut sums);
                 for a in (0..n).filter(|&a| group[a]) {
                     z[a] += 2.0 * share * sums[a];
                 }
             }
             for a in 0..n {
-                let curvature = (2.0 * CELLS as f32 * most * row_sums[a]).max(floor);
+                let curvature = (2.0 * cells as f32 * most * row_sums[a]).max(floor);
                 let next = (v[a] - (change.theta[a] + z[a]) / curvature).clamp(0.0, 1.0);
                 before[a] = u[a];
                 u[a] = if changed(a) { 1.0 } else { next };

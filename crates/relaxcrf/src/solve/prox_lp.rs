@@ -4,19 +4,19 @@
 //! `cuts.rs`) the best beliefs are `y = Proj(c - λ (φ + z))`, in closed form; and the subgradient s at y is the
 //! certificate that the dual can gain most from, by `<s - z, y>` at first. So z moves towards s, by
 //! `<s - z, y> / Σ λ |s - z|²`, which is safe because y is a λ-Lipschitz function of z. After a few such moves
-//! c moves to y, and z is kept: it has become a good certificate for the LP itself.
+//! c moves to y, and z is kept: it has become a good certificate for the LP itself. Once most pixels have made up their
+//! minds, most moves are over the others (`frozen.rs`).
 
 use std::fmt;
 
-use rayon::prelude::*;
-
-use super::cuts::{self, CutTerms, Order, cuts_for};
+use super::cuts::{self, CutTerms, Made, Order, cuts_for};
+use super::frozen::{Bounds, Frozen, Iterates, move_towards};
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::filter::{MAX_BINS, OrderedMode};
 use crate::labeling::Labeling;
-use crate::model::Model;
+use crate::model::{Cut, Model};
 use crate::numeric::{self, RowStep};
 use crate::rng::Rng;
 use crate::round;
@@ -64,49 +64,70 @@ impl fmt::Display for ProxOptions {
 
 /// The method `prox-lp`.
 pub(super) struct ProxLp {
+    whole: Proximal,
+    pub(super) frozen: Frozen<Proximal>,
+}
+
+/// Where the method stands on a problem.
+pub(super) struct Proximal {
+    options: ProxOptions,
     terms: CutTerms,
-    order: Order,
     certified: bool,
     /// λ of every pixel.
     reach: Vec<f32>,
+    /// The centre, z, and the newest subgradient; empty at first.
     centre: Vec<f32>,
     z: Vec<f32>,
     subgradient: Vec<f32>,
+    made: Option<Made>,
+    /// How far z moved towards the newest subgradient.
+    share: f32,
     moves: usize,
-    bound: f64,
+    bounds: Bounds,
 }
 
 impl ProxLp {
     pub fn new(model: &Model, options: ProxOptions) -> Result<Self> {
         let cuts = cuts_for(model, "prox-lp")?;
+        Ok(Self { whole: Proximal::new(model, &cuts, options), frozen: Frozen::new(model, cuts) })
+    }
+}
+
+impl Proximal {
+    pub fn new(model: &Model, cuts: &[Cut], options: ProxOptions) -> Self {
         let floor = qp::smallest_curvature(model);
         let reach = model.pairwise().row_sums().iter().map(|d| options.lambda / d.max(floor)).collect();
-        Ok(Self {
-            terms: CutTerms::new(model, &cuts),
-            order: Order::Sharp(OrderedMode::Binned { bins: options.bins }),
+        Self {
+            options,
+            terms: CutTerms::new(model, cuts),
             certified: model.pairwise().is_symmetric(),
             reach,
             centre: Vec::new(),
             z: Vec::new(),
             subgradient: Vec::new(),
+            made: None,
+            share: 0.0,
             moves: 0,
-            bound: f64::NEG_INFINITY,
-        })
+            bounds: Bounds::new(f64::NEG_INFINITY),
+        }
+    }
+
+    fn begin(&mut self, model: &Model, y: &[f32], z: Vec<f32>) {
+        self.centre = y.to_vec();
+        self.subgradient = vec![0.0; z.len()];
+        self.bounds.raise(cuts::bound(model, &z));
+        self.z = z;
     }
 
     /// `Proj(c - λ (φ + z))`.
-    fn answer(&self, model: &Model, beliefs: &mut Beliefs) {
+    fn answer(&self, model: &Model, y: &mut [f32]) {
         let labels = model.labels();
         let Self { z, centre, reach, .. } = self;
-        numeric::for_row_pairs(
-            beliefs.as_mut_slice(),
-            labels,
-            Answer { phi: model.unary(), z, centre, reach },
-        );
+        numeric::for_row_pairs(y, labels, Answer { phi: model.unary(), z, centre, reach });
     }
 }
 
-/// One row of [`ProxLp::answer`].
+/// One row of [`Proximal::answer`].
 struct Answer<'a> {
     phi: &'a [f32],
     z: &'a [f32],
@@ -127,22 +148,23 @@ impl RowStep for Answer<'_> {
     }
 }
 
-impl Solver for ProxLp {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+impl Iterates for Proximal {
+    // A few subgradients are a poor certificate, unlike gradients of a smoothed problem: it takes more of them.
+    const WATCHED: (usize, usize) = (10, 40);
+
+    fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
         let model = context.model();
         let labels = model.labels();
         if self.z.is_empty() {
-            let zeros = vec![0.0; beliefs.as_slice().len()];
-            (self.z, self.subgradient) = (zeros.clone(), zeros);
-            self.centre = beliefs.as_slice().to_vec();
-            self.bound = cuts::bound(model, &self.z);
+            self.begin(model, y, vec![0.0; y.len()]);
         }
-        self.answer(model, beliefs);
-        let left = (context.lowest_energy() - self.bound).max(0.0);
+        self.answer(model, y);
+        let left = (context.lowest_energy() - self.bounds.best).max(0.0);
         let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
-        self.terms.subgradient(context, beliefs.as_slice(), self.order, allowance, &mut self.subgradient);
+        let order = Order::Sharp(OrderedMode::Binned { bins: self.options.bins });
+        self.made = Some(self.terms.subgradient(context, y, order, allowance, &mut self.subgradient));
 
-        let (z, s, y, reach) = (&self.z, &self.subgradient, beliefs.as_slice(), &self.reach);
+        let (z, s, reach) = (&self.z, &self.subgradient, &self.reach);
         let objective = numeric::dot(model.unary(), y) + numeric::dot(s, y);
         let gain = numeric::dot(s, y) - numeric::dot(z, y);
         let squared = numeric::sum_by(model.pixels(), numeric::rows_per_chunk(labels), |a| {
@@ -150,19 +172,56 @@ impl Solver for ProxLp {
             let difference = s[row.clone()].iter().zip(&z[row]).map(|(s, z)| f64::from(s - z));
             f64::from(reach[a]) * difference.map(|x| x * x).sum::<f64>()
         });
-        let share = if squared > 0.0 { (gain / squared).clamp(0.0, 1.0) as f32 } else { 0.0 };
-        let s = &self.subgradient;
-        self.z.par_iter_mut().with_min_len(numeric::CHUNK).zip(s).for_each(|(z, &s)| {
-            *z += share * (s - *z);
-        });
-        self.bound = self.bound.max(cuts::bound(model, &self.z));
+        self.share = if squared > 0.0 { (gain / squared).clamp(0.0, 1.0) as f32 } else { 0.0 };
+        move_towards(&mut self.z, &self.subgradient, self.share);
+        self.bounds.raise(cuts::bound(model, &self.z));
+        self.bounds.note();
 
         self.moves += 1;
         if self.moves >= MOVES || gain <= SETTLED * left {
             self.moves = 0;
-            self.centre.copy_from_slice(beliefs.as_slice());
+            self.centre.copy_from_slice(y);
         }
-        Step { objective, lower_bound: self.certified.then_some(self.bound), residual: left }
+        (objective, left)
+    }
+
+    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
+        self.made.as_ref().map(|made| (&*self.subgradient, &self.terms, made))
+    }
+
+    fn share(&self, _averaged: f32) -> f32 {
+        self.share
+    }
+
+    fn certificate(&self) -> &[f32] {
+        &self.z
+    }
+
+    fn bounds(&mut self) -> &mut Bounds {
+        &mut self.bounds
+    }
+
+    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], z: Vec<f32>, _averaged: f32) -> Self {
+        let mut part = Self::new(model, cuts, self.options);
+        part.begin(model, y, z);
+        part
+    }
+
+    fn rest(&mut self, y: &[f32], _part: &Self, better: Option<(Vec<f32>, f32)>) {
+        self.centre.copy_from_slice(y);
+        self.moves = 0;
+        if let Some((z, _)) = better {
+            self.z = z;
+        }
+    }
+}
+
+impl Solver for ProxLp {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        let (objective, _) = self.frozen.step(context, &mut self.whole, beliefs.as_mut_slice());
+        let bound = self.whole.bounds.best;
+        let residual = (context.lowest_energy() - bound).max(0.0);
+        Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
     }
 
     fn candidates(&mut self, context: &mut Context, beliefs: &Beliefs) -> Vec<Labeling> {

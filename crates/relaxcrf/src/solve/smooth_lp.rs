@@ -18,9 +18,9 @@ use std::fmt;
 
 use rayon::prelude::*;
 
-use super::cuts::{self, CutTerms, Order, cuts_for};
+use super::cuts::{self, CutTerms, Made, Order, cuts_for};
 use super::dc_neg::DcNeg;
-use super::frozen::Frozen;
+use super::frozen::{Bounds, Frozen, Iterates, move_towards};
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
@@ -70,14 +70,14 @@ impl fmt::Display for SmoothOptions {
 /// The method `smooth-lp`.
 pub(super) struct SmoothLp<'m> {
     model: &'m Model,
-    whole: Iterates,
-    pub(super) frozen: Frozen,
+    whole: Smoothed,
+    pub(super) frozen: Frozen<Smoothed>,
     taken: usize,
     proposal: Option<Labeling>,
 }
 
-/// Where the method stands on a problem: that of all pixels, or of those that have not made up their minds.
-pub(super) struct Iterates {
+/// Where the method stands on a problem.
+pub(super) struct Smoothed {
     terms: CutTerms,
     certified: bool,
     most_cells: usize,
@@ -85,21 +85,19 @@ pub(super) struct Iterates {
     at_level: usize,
     /// Beliefs before the last step, the extrapolated point, its z, and the mean of those; empty at first.
     previous: Vec<f32>,
-    pub point: Vec<f32>,
-    pub z: Vec<f32>,
-    pub mean: Vec<f32>,
+    point: Vec<f32>,
+    z: Vec<f32>,
+    mean: Vec<f32>,
     /// Terms of the mean, not all of which count in full after a refinement.
-    pub averaged: f32,
+    averaged: f32,
     momentum: f64,
     extrapolation: f32,
-    pub bound: f64,
-    /// The bound after each iteration.
-    bounds: Vec<f64>,
+    bounds: Bounds,
     /// How the last z was made.
-    pub last: Option<(Order, Vec<usize>)>,
+    made: Option<Made>,
 }
 
-impl Iterates {
+impl Smoothed {
     pub fn new(model: &Model, cuts: &[Cut], most_cells: usize) -> Self {
         Self {
             terms: CutTerms::new(model, cuts),
@@ -114,104 +112,22 @@ impl Iterates {
             averaged: 0.0,
             momentum: 1.0,
             extrapolation: 0.0,
-            bound: f64::NEG_INFINITY,
-            bounds: Vec::new(),
-            last: None,
+            bounds: Bounds::new(f64::NEG_INFINITY),
+            made: None,
         }
-    }
-
-    /// Goes on from beliefs, parts and a mean that were found elsewhere.
-    pub fn resume(&mut self, model: &Model, y: &[f32], from: &Iterates, mean: Vec<f32>, averaged: f32) {
-        (self.cells, self.most_cells) = (from.cells, from.most_cells);
-        (self.at_level, self.averaged) = (0, averaged);
-        self.begin(y);
-        self.mean = mean;
-        self.bound = cuts::bound(model, &self.mean);
-        self.bounds.clear();
-    }
-
-    /// Goes on from other beliefs, without momentum.
-    pub fn rest(&mut self, y: &[f32], cells: usize) {
-        self.previous.copy_from_slice(y);
-        (self.momentum, self.extrapolation) = (1.0, 0.0);
-        if cells != self.cells {
-            (self.cells, self.at_level) = (cells, 0);
-        }
-    }
-
-    pub fn cells(&self) -> usize {
-        self.cells
     }
 
     fn begin(&mut self, y: &[f32]) {
         let zeros = vec![0.0; y.len()];
         self.previous = y.to_vec();
         (self.point, self.z, self.mean) = (zeros.clone(), zeros.clone(), zeros);
-        (self.momentum, self.extrapolation) = (1.0, 0.0);
-    }
-
-    /// The weight of the newest z in a mean of so many.
-    pub fn share(averaged: f32) -> f32 {
-        ((MEAN_POWER + 1.0) / (averaged + MEAN_POWER + 1.0)).min(1.0)
-    }
-
-    /// z of some pixels at a point, made as `last` says.
-    pub fn z_like(&mut self, context: &mut Context, point: &[f32], last: &(Order, Vec<usize>)) -> &[f32] {
-        self.z.resize(point.len(), 0.0);
-        self.terms.subgradient_of(context, point, last.0, &last.1, &mut self.z);
-        &self.z
-    }
-
-    /// One iteration: the objective, and what it could at most still fall by with these parts.
-    pub fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
-        let model = context.model();
-        if self.z.is_empty() {
-            self.begin(y);
-            // z = 0 is a certificate too.
-            self.bound = cuts::bound(model, &self.mean);
-        }
-
-        // --- the gradient, a little ahead of the beliefs ---
-        let beta = self.extrapolation;
-        self.point.par_iter_mut().with_min_len(numeric::CHUNK).zip(&*y).zip(&self.previous).for_each(
-            |((v, &y), &p)| {
-                *v = y + beta * (y - p);
-            },
-        );
-        let left = (context.lowest_energy() - self.bound).max(0.0);
-        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
-        let order = Order::Softened { cells: self.cells };
-        let used = self.terms.subgradient(context, &self.point, order, allowance, &mut self.z);
-        self.last = Some((order, used));
-        let objective = numeric::dot(model.unary(), &self.point) + numeric::dot(&self.z, &self.point);
-
-        // --- the bound ---
-        let share = Self::share(self.averaged);
-        self.averaged += 1.0;
-        move_towards(&mut self.mean, &self.z, share);
-        let bound = cuts::bound(model, &self.mean);
-        self.bound = self.bound.max(bound);
-
-        // --- the step ---
-        self.previous.copy_from_slice(y);
-        if self.walk(model, y) {
-            (self.momentum, self.extrapolation) = (1.0, 0.0);
-        } else {
-            let next = 0.5 * (1.0 + (1.0 + 4.0 * self.momentum * self.momentum).sqrt());
-            self.extrapolation = ((self.momentum - 1.0) / next) as f32;
-            self.momentum = next;
-        }
-
-        let finest = self.cells == self.most_cells;
-        self.refine(objective - bound, left);
-        (objective, if finest { (objective - bound).min(left) } else { left })
     }
 
     /// Finer parts, if there are any, once the coarser ones have done their work.
     fn refine(&mut self, left_here: f64, left: f64) {
         self.at_level += 1;
-        self.bounds.push(self.bound);
-        let stalled = self.at_level > WINDOW && self.rise(WINDOW) <= STALLED * left;
+        self.bounds.note();
+        let stalled = self.at_level > WINDOW && self.bounds.rise(WINDOW) <= STALLED * left;
         if self.cells < self.most_cells && stalled && left_here <= SETTLED * left {
             self.cells = (2 * self.cells + 1).min(self.most_cells);
             self.at_level = 0;
@@ -219,12 +135,6 @@ impl Iterates {
             // The old mean stays a certificate; the new z should soon outweigh it.
             self.averaged /= MEAN_POWER;
         }
-    }
-
-    /// How far the bound has risen over the last iterations; infinity if there were fewer.
-    pub fn rise(&self, iterations: usize) -> f64 {
-        let before = self.bounds.len().checked_sub(iterations + 1).map(|k| self.bounds[k]);
-        before.map_or(f64::INFINITY, |b| self.bound - b)
     }
 
     /// `Proj(v - (φ + z) / curvature)` into `y`; whether the momentum points uphill there.
@@ -243,17 +153,93 @@ impl Iterates {
     }
 }
 
-/// `mean += share (z - mean)`.
-pub(super) fn move_towards(mean: &mut [f32], z: &[f32], share: f32) {
-    mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(z).for_each(|(m, &z)| {
-        *m += share * (z - *m);
-    });
+impl Iterates for Smoothed {
+    const WATCHED: (usize, usize) = (10, 10);
+
+    fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
+        let model = context.model();
+        if self.z.is_empty() {
+            self.begin(y);
+            // z = 0 is a certificate too.
+            self.bounds.raise(cuts::bound(model, &self.mean));
+        }
+
+        // --- the gradient, a little ahead of the beliefs ---
+        let beta = self.extrapolation;
+        self.point.par_iter_mut().with_min_len(numeric::CHUNK).zip(&*y).zip(&self.previous).for_each(
+            |((v, &y), &p)| {
+                *v = y + beta * (y - p);
+            },
+        );
+        let left = (context.lowest_energy() - self.bounds.best).max(0.0);
+        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
+        let order = Order::Softened { cells: self.cells };
+        self.made = Some(self.terms.subgradient(context, &self.point, order, allowance, &mut self.z));
+        let objective = numeric::dot(model.unary(), &self.point) + numeric::dot(&self.z, &self.point);
+
+        // --- the bound ---
+        let share = self.share(self.averaged);
+        self.averaged += 1.0;
+        move_towards(&mut self.mean, &self.z, share);
+        let bound = cuts::bound(model, &self.mean);
+        self.bounds.raise(bound);
+
+        // --- the step ---
+        self.previous.copy_from_slice(y);
+        if self.walk(model, y) {
+            (self.momentum, self.extrapolation) = (1.0, 0.0);
+        } else {
+            let next = 0.5 * (1.0 + (1.0 + 4.0 * self.momentum * self.momentum).sqrt());
+            self.extrapolation = ((self.momentum - 1.0) / next) as f32;
+            self.momentum = next;
+        }
+
+        let finest = self.cells == self.most_cells;
+        self.refine(objective - bound, left);
+        (objective, if finest { (objective - bound).min(left) } else { left })
+    }
+
+    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
+        self.made.as_ref().map(|made| (&*self.z, &self.terms, made))
+    }
+
+    fn share(&self, averaged: f32) -> f32 {
+        ((MEAN_POWER + 1.0) / (averaged + MEAN_POWER + 1.0)).min(1.0)
+    }
+
+    fn certificate(&self) -> &[f32] {
+        &self.mean
+    }
+
+    fn bounds(&mut self) -> &mut Bounds {
+        &mut self.bounds
+    }
+
+    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], mean: Vec<f32>, averaged: f32) -> Self {
+        let mut part = Self::new(model, cuts, self.most_cells);
+        (part.cells, part.averaged) = (self.cells, averaged);
+        part.begin(y);
+        part.bounds = Bounds::new(cuts::bound(model, &mean));
+        part.mean = mean;
+        part
+    }
+
+    fn rest(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>) {
+        self.previous.copy_from_slice(y);
+        (self.momentum, self.extrapolation) = (1.0, 0.0);
+        if part.cells != self.cells {
+            (self.cells, self.at_level) = (part.cells, 0);
+        }
+        if let Some((mean, averaged)) = better {
+            (self.mean, self.averaged) = (mean, averaged);
+        }
+    }
 }
 
 impl<'m> SmoothLp<'m> {
     pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
         let cuts = cuts_for(model, "smooth-lp")?;
-        let whole = Iterates::new(model, &cuts, options.cells);
+        let whole = Smoothed::new(model, &cuts, options.cells);
         Ok(Self { model, whole, frozen: Frozen::new(model, cuts), taken: 0, proposal: None })
     }
 
@@ -276,7 +262,7 @@ impl<'m> SmoothLp<'m> {
     }
 }
 
-/// One step of [`Iterates::walk`].
+/// One step of [`Smoothed::walk`].
 struct Walk<'a> {
     phi: &'a [f32],
     row_sums: &'a [f32],
@@ -307,19 +293,19 @@ impl RowStep for Walk<'_> {
 impl Solver for SmoothLp<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let y = beliefs.as_mut_slice();
-        let (objective, residual, polish) = match self.frozen.step(context, &mut self.whole, y) {
-            Some((objective, residual)) => (objective, residual, self.frozen.is_whole()),
-            None => {
-                let (objective, residual) = self.whole.step(context, y);
-                self.frozen.watch(context, &self.whole, y);
-                self.taken += 1;
-                (objective, residual, self.taken.is_multiple_of(POLISH_EVERY))
-            }
+        let was_whole = self.frozen.is_whole();
+        let (objective, residual) = self.frozen.step(context, &mut self.whole, y);
+        let polish = if was_whole {
+            self.taken += 1;
+            self.taken.is_multiple_of(POLISH_EVERY)
+        } else {
+            // The end of a view.
+            self.frozen.is_whole()
         };
         if polish {
             self.proposal = self.polished(context, beliefs);
         }
-        let bound = self.whole.bound;
+        let bound = self.whole.bounds.best;
         Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
     }
 

@@ -5,8 +5,9 @@ use crate::energy;
 use crate::labeling::Labeling;
 use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
 use crate::rng::Rng;
-use crate::solve::smooth_lp::{SmoothLp, SmoothOptions};
-use crate::solve::{Settings, Solver};
+use crate::solve::prox_lp::{ProxLp, Proximal};
+use crate::solve::smooth_lp::{SmoothLp, SmoothOptions, Smoothed};
+use crate::solve::{ProxOptions, Settings, Solver, Step};
 use crate::{Beliefs, solve};
 
 const WIDTH: usize = 32;
@@ -56,39 +57,44 @@ fn beliefs(labels: usize, rng: &mut Rng) -> Vec<f32> {
     y
 }
 
-#[test]
-fn no_labelling_is_below_what_the_smaller_problem_says() {
-    let mut rng = Rng::new(5);
+fn kinds_of_costs() -> [Compatibility; 4] {
+    [
+        Compatibility::potts(3),
+        Compatibility::potts(2),
+        Compatibility::linear(4, Some(2.0)).unwrap(),
+        Compatibility::per_label(vec![0.4, 1.0, 2.0]).unwrap(),
+    ]
+}
+
+/// Views of a method's iterates: what they say is below the energy of every labelling.
+fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut]) -> I) {
+    let mut rng = Rng::new(seed);
     for filter in [FilterKind::Lattice, FilterKind::Exact] {
         for normalization in [Normalization::Symmetric, Normalization::None] {
-            for costs in [
-                Compatibility::potts(3),
-                Compatibility::potts(2),
-                Compatibility::linear(4, Some(2.0)).unwrap(),
-                Compatibility::per_label(vec![0.4, 1.0, 2.0]).unwrap(),
-            ] {
+            for costs in kinds_of_costs() {
                 let model = model(filter, normalization, costs.clone(), 0.7, &mut rng);
                 let (labels, cuts) = (model.labels(), costs.cuts().unwrap());
                 let settings = Settings::default();
                 let mut context = Context::new(&model, &settings, Instant::now());
-                let mut whole = Iterates::new(&model, &cuts, 31);
+                let mut whole = iterates(&model, &cuts);
                 let start = beliefs(labels, &mut rng);
                 let mut y = start.clone();
-                let mut view = View::choose(&model, &cuts, &whole, &start).unwrap();
-                assert_eq!(view.pixels.len(), POINTS.div_ceil(6));
+                let mut watched = Watched::choose(&model, &cuts, &start).unwrap();
+                assert_eq!(watched.pixels.len(), POINTS.div_ceil(6));
                 for _ in 0..6 {
                     whole.step(&mut context, &mut y);
-                    view.watch(&mut context, &whole);
+                    watched.watch(&mut context, &whole);
                 }
-                view.open(&model, &whole, &y).unwrap();
+                let mut view = watched.open(&model, &cuts, &mut whole, &y).unwrap();
 
                 // The smaller problem begins with the bound that it was made from.
                 let tiny = 1e-5 * model.scale();
-                let begun = view.fixed + view.inner.bound;
-                let watched = cuts::bound(&model, &view.window);
-                assert!((begun - watched).abs() <= tiny, "{begun} and {watched}");
+                let bound = |view: &mut View<I>| view.fixed + view.inner.bounds().best;
+                let begun = bound(&mut view);
+                let merged = cuts::bound(&model, &view.window);
+                assert!((begun - merged).abs() <= tiny, "{begun} and {merged}");
 
-                let check = |view: &View, rng: &mut Rng| {
+                let mut check = |view: &mut View<I>| {
                     for k in 0..40 {
                         // Of any kind: noise, stripes, one label, and what the beliefs say.
                         let any: Vec<u16> = (0..POINTS)
@@ -110,16 +116,16 @@ fn no_labelling_is_below_what_the_smaller_problem_says() {
                         }
                         let above = energy::of_labeling(&model, &Labeling::new(any)).unwrap().total();
                         assert!(below <= above + tiny, "{below} is above {above}");
-                        assert!(view.fixed + view.inner.bound <= below + tiny);
+                        assert!(bound(view) <= below + tiny);
                     }
                 };
-                check(&view, &mut rng);
+                check(&mut view);
                 for _ in 0..10 {
                     view.step(&mut context, &mut whole);
                 }
                 view.scatter(&mut y.clone());
-                check(&view, &mut rng);
-                let (now, merged) = (view.fixed + view.inner.bound, cuts::bound(&model, &view.window));
+                check(&mut view);
+                let (now, merged) = (bound(&mut view), cuts::bound(&model, &view.window));
                 assert!(now >= begun, "bounds do not fall");
                 // The bound kept is the best so far, that of the mean may be a little lower.
                 assert!(merged <= now + tiny && merged >= begun - 0.02 * model.scale(), "{merged} and {now}");
@@ -129,40 +135,66 @@ fn no_labelling_is_below_what_the_smaller_problem_says() {
 }
 
 #[test]
+fn no_labelling_is_below_what_the_smaller_problem_says() {
+    no_labelling_is_below(5, |model, cuts| Smoothed::new(model, cuts, 31));
+    // So few bins that those of the open pixels alone would be others.
+    let options = ProxOptions { bins: 4, ..ProxOptions::default() };
+    no_labelling_is_below(6, |model, cuts| Proximal::new(model, cuts, options));
+}
+
+/// The bound after so many steps, which must rise and stay below every energy seen.
+fn bound_after(
+    steps: usize,
+    context: &mut Context,
+    mut step: impl FnMut(&mut Context, &mut Beliefs) -> Step,
+) -> f64 {
+    let model = context.model();
+    let mut y = Beliefs::from_energies(model.unary(), model.labels());
+    let mut bound = f64::NEG_INFINITY;
+    for _ in 0..steps {
+        let step = step(context, &mut y);
+        context.evaluate(&y.argmax());
+        let now = step.lower_bound.unwrap();
+        assert!(now >= bound && now <= context.lowest_energy() + 1e-6 * model.scale());
+        bound = now;
+        for row in y.as_slice().chunks_exact(model.labels()) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+        }
+    }
+    bound
+}
+
+#[test]
 fn views_open_and_lead_to_the_same_bound() {
     let mut rng = Rng::new(8);
-    let mut opened = 0;
+    let (mut opened, mut opened_by_proximal) = (0, 0);
     for (labels, lead) in [(2, 2.0), (4, 2.0), (3, 1.0), (2, 1.0), (4, 0.7)] {
         let costs = Compatibility::potts(labels);
         let model = model(FilterKind::Lattice, Normalization::Symmetric, costs, lead, &mut rng);
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
         let mut solver = SmoothLp::new(&model, SmoothOptions::default()).unwrap();
-        let mut y = Beliefs::from_energies(model.unary(), labels);
-        let mut bound = f64::NEG_INFINITY;
-        for _ in 0..120 {
-            let step = solver.step(&mut context, &mut y);
-            context.evaluate(&y.argmax());
-            let now = step.lower_bound.unwrap();
-            assert!(now >= bound && now <= context.lowest_energy() + 1e-6 * model.scale());
-            bound = now;
-            for row in y.as_slice().chunks_exact(labels) {
-                assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-4);
-            }
-        }
-
+        let bound = bound_after(120, &mut context, |context, y| solver.step(context, y));
         opened += solver.frozen.opened;
+        let mut proximal = ProxLp::new(&model, ProxOptions::default()).unwrap();
+        let other = bound_after(120, &mut context, |context, y| proximal.step(context, y));
+        opened_by_proximal += proximal.frozen.opened;
         // The whole problem alone, for as long as it takes.
-        let mut whole = Iterates::new(&model, &model.compatibility().cuts().unwrap(), 31);
+        let mut whole = Smoothed::new(&model, &model.compatibility().cuts().unwrap(), 31);
         let mut alone = Beliefs::from_energies(model.unary(), labels);
         for _ in 0..400 {
             whole.step(&mut context, alone.as_mut_slice());
         }
-        let apart = (bound - whole.bound).abs() / context.lowest_energy();
-        assert!(apart < 2e-3, "{bound} and {}", whole.bound);
-        println!("{labels} labels, lead {lead}: {opened} views so far");
+        let alone = whole.bounds().best;
+        let apart = |bound: f64| (bound - alone).abs() / context.lowest_energy();
+        let (of_smoothed, of_proximal) = (apart(bound), apart(other));
+        println!(
+            "{labels} labels, lead {lead}: {opened} and {opened_by_proximal} views so far, {of_smoothed:.1e} and {of_proximal:.1e} apart"
+        );
+        assert!(of_smoothed < 2e-3, "{bound}");
+        assert!(of_proximal < 1e-2, "{other}");
     }
-    assert!(opened > 5, "{opened} views");
+    assert!(opened > 5 && opened_by_proximal > 2, "{opened} and {opened_by_proximal} views");
 }
 
 #[test]
