@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| relaxcrf_fuzz::files::tiff(data));
+libfuzzer_sys::fuzz_target!(init: relaxcrf_fuzz::pass_over_decoders(), |data: &[u8]| relaxcrf_fuzz::files::tiff(data));

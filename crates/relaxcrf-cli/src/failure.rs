@@ -40,6 +40,10 @@ pub fn explain_usage(usage: &clap::Error) -> ExitCode {
 /// Runs the program; a panic becomes one line that asks for a report, and exit code 1.
 pub fn guard(program: impl FnOnce() -> ExitCode + panic::UnwindSafe) -> ExitCode {
     panic::set_hook(Box::new(|info| {
+        // What a decoder does not survive becomes an error of its file.
+        if relaxcrf::io::is_decoding() {
+            return;
+        }
         // Threads may fall one after the other; the first says it all.
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Ordering::Relaxed) {

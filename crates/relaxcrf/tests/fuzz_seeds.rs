@@ -85,11 +85,13 @@ fn c_unary() {
 
 #[test]
 fn pictures() {
+    fuzzed::pass_over_decoders();
     feed("pictures", fuzzed::files::pictures);
 }
 
 #[test]
 fn tiff() {
+    fuzzed::pass_over_decoders();
     feed("tiff", fuzzed::files::tiff);
 }
 

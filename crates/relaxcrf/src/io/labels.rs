@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::decoders::guarded;
 use super::limits::{by, check_pixels, reserve};
 use super::palette::Palette;
 use super::windows::Raster;
@@ -26,7 +27,7 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
     match source.kind {
         Kind::Npy => from_array(path, npy::read(path, &mut source.reader, source.length)?),
         Kind::Zip => from_array(path, npz::read(path, source, &["labels", "label", "arr_0"], true)?),
-        Kind::Png => read_png(path, source),
+        Kind::Png => guarded(path, || read_png(path, source)),
         Kind::Pnm => match pnm::read_grey(path, &mut source)? {
             Some((width, height, labels)) => Ok(LabelMap { width, height, labels }),
             None => from_picture(path, open(path)?),

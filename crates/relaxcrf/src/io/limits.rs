@@ -21,10 +21,22 @@ pub(super) fn check_pixels(path: &Path, width: u64, height: u64, length: u64) ->
         Some(n) if n <= MAX_PIXELS as u64 => n,
         _ => return Err(Error::file(path, format!("{claims}; at most {MAX_PIXELS} are read"))),
     };
-    if pixels / PIXELS_PER_BYTE > length {
+    check_values(path, &claims, pixels, length)?;
+    Ok(pixels as usize)
+}
+
+/// The same for a picture of several bands, which are stored apart or side by side.
+pub(super) fn check_bands(path: &Path, width: u64, height: u64, bands: u64, length: u64) -> Result<()> {
+    let pixels = check_pixels(path, width, height, length)? as u64;
+    let claims = format!("the header claims {width} x {height} pixels of {bands} bands");
+    check_values(path, &claims, pixels.saturating_mul(bands), length)
+}
+
+fn check_values(path: &Path, claims: &str, values: u64, length: u64) -> Result<()> {
+    if values / PIXELS_PER_BYTE > length {
         return Err(Error::file(path, format!("{claims}, but the file has only {length} bytes")));
     }
-    Ok(pixels as usize)
+    Ok(())
 }
 
 /// The product of a shape's sizes, if an array of them can be held.
@@ -76,6 +88,10 @@ mod tests {
         }
         let lie = check_pixels(p, 10_000, 10_000, 100).unwrap_err().to_string();
         assert!(lie.contains("only 100 bytes"), "{lie}");
+        assert!(check_bands(p, 3, 4098, 4, 448).is_ok());
+        let lie = check_bands(p, 3, 4098, 64773, 448).unwrap_err().to_string();
+        assert!(lie.contains("3 x 4098 pixels of 64773 bands, but the file has only 448 bytes"), "{lie}");
+        assert!(check_bands(p, 1 << 14, 1 << 14, u64::MAX, 1 << 40).is_err());
         assert!(check_shape(p, &[usize::MAX, 2]).is_err());
         assert!(check_shape(p, &[1 << 20, 1 << 20]).is_err());
         assert_eq!(check_shape(p, &[]).unwrap(), 1);

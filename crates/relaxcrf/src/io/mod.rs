@@ -18,6 +18,7 @@
 mod array;
 mod atomic;
 mod c_unary;
+mod decoders;
 mod labels;
 mod limits;
 mod npy;
@@ -34,6 +35,7 @@ mod windows;
 pub use array::{Array, array_shape, energies_from_scores, read_array, read_label_images};
 pub use atomic::{is_named_pipe, write_atomically};
 pub use c_unary::{CompressedScores, read_c_unary};
+pub use decoders::is_decoding;
 pub use labels::{LabelMap, read_labels, write_labels};
 pub use limits::{MAX_PIXELS, MAX_VALUES};
 pub use npy::write_npy_f32;

@@ -6,6 +6,7 @@ use std::path::Path;
 use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::atomic::write_atomically;
+use super::decoders::guarded;
 use super::limits::{by, check_pixels};
 use super::windows::Raster;
 use super::{Kind, Source, npy, npz, open, pfm, tiff};
@@ -43,18 +44,7 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
             return Ok((raster.width(), raster.height(), raster.channels()));
         }
         Kind::Png | Kind::Pnm | Kind::Other => {
-            let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
-            let reader = ImageReader::new(source.reader);
-            let decoder = reader
-                .with_guessed_format()
-                .map_err(|e| fail(e.to_string()))?
-                .into_decoder()
-                .map_err(|e| fail(e.to_string()))?;
-            let (width, height) = decoder.dimensions();
-            check_pixels(path, width.into(), height.into(), source.length)?;
-            let colour = decoder.color_type();
-            let channels = usize::from(colour.channel_count()) - usize::from(colour.has_alpha());
-            return Ok((width as usize, height as usize, channels));
+            return guarded(path, || picture_size(path, source));
         }
     };
     match shape[..] {
@@ -68,6 +58,20 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
             ),
         )),
     }
+}
+
+fn picture_size(path: &Path, source: Source) -> Result<(usize, usize, usize)> {
+    let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
+    let decoder = ImageReader::new(source.reader)
+        .with_guessed_format()
+        .map_err(|e| fail(e.to_string()))?
+        .into_decoder()
+        .map_err(|e| fail(e.to_string()))?;
+    let (width, height) = decoder.dimensions();
+    check_pixels(path, width.into(), height.into(), source.length)?;
+    let colour = decoder.color_type();
+    let channels = usize::from(colour.channel_count()) - usize::from(colour.has_alpha());
+    Ok((width as usize, height as usize, channels))
 }
 
 fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Image> {
@@ -89,6 +93,10 @@ fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Imag
 
 /// Decodes with the image library, after checking the size that the header claims.
 pub(super) fn decode(path: &Path, source: Source) -> Result<DynamicImage> {
+    guarded(path, || decode_checked(path, source))
+}
+
+fn decode_checked(path: &Path, source: Source) -> Result<DynamicImage> {
     let fail = |e: image::ImageError| Error::file(path, format!("the picture cannot be read: {e}"));
     let Source { mut reader, length, .. } = source;
     // The size is asked of one decoder and the pixels of another, so the bytes are held in between.

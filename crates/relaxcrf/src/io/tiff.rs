@@ -14,6 +14,7 @@ use tiff::tags::{ByteOrder, PlanarConfiguration, Tag, Type, ValueBuffer};
 use tiff::{ColorType, TiffError};
 
 pub(super) use self::write::write_tiles;
+use super::decoders::guarded;
 use super::limits::zeros;
 use super::open_regular;
 use crate::error::{Error, Result};
@@ -139,13 +140,17 @@ fn decoder(path: &Path) -> Result<Decoder<BufReader<File>>> {
     limits.intermediate_buffer_size = MAX_CHUNK;
     // Offsets of a million tiles.
     limits.ifd_value_size = 1 << 26;
-    let decoder = Decoder::new(BufReader::new(file)).map_err(|e| unreadable(path, e))?;
+    let decoder = guarded(path, || Decoder::new(BufReader::new(file)).map_err(|e| unreadable(path, e)))?;
     Ok(decoder.with_limits(limits))
 }
 
 impl TiffWindows {
     /// Looks at the first image of the file.
     pub fn open(path: &Path) -> Result<Self> {
+        guarded(path, || Self::open_checked(path))
+    }
+
+    fn open_checked(path: &Path) -> Result<Self> {
         let fail = |e: TiffError| unreadable(path, e);
         let mut decoder = decoder(path)?;
         let (width, height) = decoder.dimensions().map_err(fail)?;
@@ -218,7 +223,11 @@ impl TiffWindows {
                     let index = (plane * down + cy) * across + cx;
                     let data = u32::try_from(index)
                         .map_err(|_| unreadable(&self.path, "more than 2^32 tiles"))
-                        .and_then(|i| self.decoder.read_chunk(i).map_err(|e| unreadable(&self.path, e)))?;
+                        .and_then(|i| {
+                            guarded(&self.path, || {
+                                self.decoder.read_chunk(i).map_err(|e| unreadable(&self.path, e))
+                            })
+                        })?;
                     let (stored, band) = if self.planar { (1, Some(plane)) } else { (self.stored, None) };
                     let at = (cy * self.chunk.1, cx * self.chunk.0);
                     let width = self.chunk.0.min(self.width - at.1);

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::labels::LabelMap;
-use super::limits::{by, check_pixels, check_shape, zeros};
+use super::limits::{by, check_bands, check_shape, zeros};
 use super::npy::{self, NpyWindows};
 use super::palette::Palette;
 use super::png_rows::write_png_by_window;
@@ -169,8 +169,7 @@ impl Raster {
     fn check_size(&self) -> Result<()> {
         let fail = |e| Error::file(&self.path, format!("cannot be read: {e}"));
         let length = std::fs::metadata(&self.path).map_err(fail)?.len();
-        // Bands are stored apart or side by side: each needs as much again.
-        check_pixels(&self.path, self.width as u64, self.height as u64, length / self.bands.max(1) as u64)?;
+        check_bands(&self.path, self.width as u64, self.height as u64, self.bands as u64, length)?;
         check_shape(&self.path, &[self.height, self.width, self.bands]).map(drop)
     }
 

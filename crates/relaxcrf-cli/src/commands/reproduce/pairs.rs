@@ -138,6 +138,9 @@ fn range_of(path: &Path, scale: f64) -> Result<usize> {
     Ok((largest as usize / 10 + 1) * 10)
 }
 
+/// Labels are numbered with 16 bits.
+const MOST_DISPARITIES: usize = 65_535;
+
 const COLUMNS: [&str; 8] =
     ["name", "left", "right", "disparities", "truth", "scale", "truth_right", "visible"];
 
@@ -171,12 +174,18 @@ fn parse(text: &str, dir: &Path) -> Result<Vec<PairFiles>> {
             let value: Option<f64> = text.parse().ok().filter(|v: &f64| *v > 0.0 && v.is_finite());
             value.with_context(|| format!("{at}: `{name}` is `{text}`; wanted a number above 0"))
         };
+        let whole = |name: &str, text: &str| {
+            let value = text.parse().ok().filter(|v| (1..=MOST_DISPARITIES).contains(v));
+            value.with_context(|| {
+                format!("{at}: `{name}` is `{text}`; wanted a whole number from 1 to {MOST_DISPARITIES}")
+            })
+        };
         let file = |name: &str| cell(name).map(|c| dir.join(c));
         let pair = PairFiles {
             name: wanted("name")?.clone(),
             left: dir.join(wanted("left")?),
             right: dir.join(wanted("right")?),
-            disparities: number("disparities", wanted("disparities")?)? as usize,
+            disparities: whole("disparities", wanted("disparities")?)?,
             truth: TruthArgs {
                 truth: file("truth"),
                 scale: cell("scale").map(|c| number("scale", c)).transpose()?,
@@ -218,6 +227,9 @@ mod tests {
             ("name,left,right,disparities,colour\n", "`colour` is unknown"),
             ("name,left,right,disparities\n", "no pair"),
             ("name,left,right,disparities\na,l,r,many\n", "`many`"),
+            ("name,left,right,disparities\na,l,r,.6\n", "`.6`; wanted a whole number"),
+            ("name,left,right,disparities\na,l,r,0\n", "from 1 to 65535"),
+            ("name,left,right,disparities\na,l,r,1e300\n", "`1e300`"),
             ("name,left,right,disparities\na,l,,9\n", "`right` is empty"),
             ("name,left,right,disparities\n../a,l,r,9\n", "folder"),
             ("name,left,right,disparities\na,l,r,9\na,l,r,9\n", "twice"),
