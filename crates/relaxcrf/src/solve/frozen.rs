@@ -16,6 +16,8 @@
 //!
 //! The certificate in use is a mean over iterations, so its part in A must be averaged along: for some iterations of
 //! the whole problem z' is *watched*, then the smaller problem takes over until it has little left to give, and so on.
+//! A method may begin a new mean for that, or go on with the one it has. Then only a share w of the certificate was watched:
+//! base = z - w z' certifies the costs with K - w K', and the smaller problem has w K'.
 
 use rayon::prelude::*;
 
@@ -34,9 +36,9 @@ pub(crate) const MOST_OPEN: f64 = 0.2;
 const BEFORE_FIRST: usize = 10;
 const BETWEEN: usize = 2;
 
-/// A view opens once the certificate watched along is this close to the best, as a share of the gap, or after the most
-/// iterations of watching.
-const CLOSE: f64 = 0.1;
+/// Fewest and most iterations of watching, and the share of a certificate that is enough of it.
+const WATCHED: std::ops::RangeInclusive<usize> = 10..=40;
+const ENOUGH: f32 = 0.9;
 
 /// Most iterations of the smaller problem; it ends when the bound has risen by less than this share of the
 /// gap over so many of them.
@@ -48,16 +50,16 @@ const OVER: usize = 10;
 ///
 /// Its certificate is a mean of z, one of which every iteration adds.
 pub(super) trait Iterates: Sized {
-    /// Fewest and most iterations for which z' is watched.
-    const WATCHED: (usize, usize);
-
     /// One iteration: the objective, and what it could at most still fall by.
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64);
 
     /// The z of the last iteration, the terms that made it, and how; `None` before the first.
     fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)>;
 
-    /// The weight of the newest z in a mean of so many, with it.
+    /// The certificate that a watched mean goes on from; `None` to begin with the next z.
+    fn ongoing(&self) -> Option<&[f32]>;
+
+    /// The weight of the newest z in the watched mean, before it of so many: 1 for the first if that begins with it.
     fn share(&self, averaged: f32) -> f32;
 
     /// The mean.
@@ -174,13 +176,13 @@ impl<I: Iterates> Frozen<I> {
     fn watch(&mut self, context: &mut Context, whole: &mut I, y: &[f32]) {
         match &mut self.state {
             State::Whole { wait } if *wait > 0 => *wait -= 1,
-            State::Whole { wait } => match Watched::choose(context.model(), &self.cuts, y) {
+            State::Whole { wait } => match Watched::choose(context.model(), &self.cuts, whole, y) {
                 Some(watched) => self.state = State::Watched(Box::new(watched)),
                 None => *wait = self.between,
             },
             State::Watched(watched) => {
                 watched.watch(context, whole);
-                if watched.is_ready(context, whole) {
+                if watched.is_ready() {
                     self.open(context.model(), whole, y);
                 }
             }
@@ -218,17 +220,18 @@ struct Watched {
     pixels: Vec<usize>,
     model: Model,
     terms: CutTerms,
-    /// z' of an iteration, and the mean of them.
-    z: Vec<f32>,
-    part: Vec<f32>,
-    /// Certificate of the whole problem, averaged since the pixels were chosen.
+    /// Certificate of the whole problem, to which so many z have been added since the pixels were chosen.
     window: Vec<f32>,
     averaged: f32,
+    /// The share of them in it, their z' as a part of it, and the newest.
+    share: f32,
+    part: Vec<f32>,
+    z: Vec<f32>,
 }
 
 impl Watched {
     /// The undecided pixels, if they are few enough.
-    fn choose(model: &Model, cuts: &[Cut], y: &[f32]) -> Option<Self> {
+    fn choose(model: &Model, cuts: &[Cut], whole: &impl Iterates, y: &[f32]) -> Option<Self> {
         let labels = model.labels();
         let undecided = |row: &[f32]| row.iter().all(|&v| v < CERTAIN);
         let rows = y.chunks_exact(labels).enumerate();
@@ -243,8 +246,9 @@ impl Watched {
             model: smaller,
             z: vec![0.0; size],
             part: vec![0.0; size],
-            window: vec![0.0; y.len()],
+            window: whole.ongoing().map_or_else(|| vec![0.0; y.len()], <[f32]>::to_vec),
             averaged: 0.0,
+            share: 0.0,
             pixels,
         })
     }
@@ -252,9 +256,9 @@ impl Watched {
     /// After an iteration of the whole problem.
     fn watch(&mut self, context: &mut Context, whole: &impl Iterates) {
         let Some((z, terms, made)) = whole.newest() else { return };
-        // The first one counts in full.
-        let share = if self.averaged == 0.0 { 1.0 } else { whole.share(self.averaged) };
+        let share = whole.share(self.averaged);
         self.averaged += 1.0;
+        self.share += share * (1.0 - self.share);
         move_towards(&mut self.window, z, share);
         let Self { model, terms: own_terms, pixels, z: own, .. } = self;
         let lowest = context.lowest_energy();
@@ -263,21 +267,17 @@ impl Watched {
         move_towards(&mut self.part, &self.z, share);
     }
 
-    /// Whether the window's certificate is good enough to go on with.
-    fn is_ready<I: Iterates>(&self, context: &Context, whole: &mut I) -> bool {
-        let (fewest, most) = I::WATCHED;
+    /// Whether enough was watched to go on with.
+    fn is_ready(&self) -> bool {
         let watched = self.averaged as usize;
-        watched >= most
-            || watched >= fewest && {
-                let behind = whole.bounds().best - cuts::bound(context.model(), &self.window);
-                behind <= CLOSE * left(context, whole)
-            }
+        watched >= *WATCHED.end() || watched >= *WATCHED.start() && self.share >= ENOUGH
     }
 
     /// The smaller problem made of what was watched.
     fn open<I: Iterates>(self, model: &Model, cuts: &[Cut], whole: &mut I, y: &[f32]) -> Option<View<I>> {
-        let Self { pixels, model: smaller, part, window, averaged, .. } = self;
+        let Self { pixels, model: smaller, part, window, averaged, share, .. } = self;
         let labels = model.labels();
+        let cuts: Vec<Cut> = cuts.iter().map(|c| Cut { weight: share * c.weight, ..c.clone() }).collect();
         let mut base = gather(&pixels, labels, &window);
         base.iter_mut().zip(&part).for_each(|(b, m)| *b -= m);
         let unary = gather(&pixels, labels, model.unary());
@@ -306,7 +306,7 @@ impl Watched {
         }
         let y = gather(&pixels, labels, y);
         Some(View {
-            inner: whole.on(&smaller, cuts, &y, part, averaged),
+            inner: whole.on(&smaller, &cuts, &y, part, averaged),
             pixels,
             model: smaller,
             y,

@@ -149,9 +149,6 @@ impl RowStep for Answer<'_> {
 }
 
 impl Iterates for Proximal {
-    // A few subgradients are a poor certificate, unlike gradients of a smoothed problem: it takes more of them.
-    const WATCHED: (usize, usize) = (10, 40);
-
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
         let model = context.model();
         let labels = model.labels();
@@ -187,6 +184,11 @@ impl Iterates for Proximal {
 
     fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
         self.made.as_ref().map(|made| (&*self.subgradient, &self.terms, made))
+    }
+
+    fn ongoing(&self) -> Option<&[f32]> {
+        // A few subgradients are a poor certificate, unlike gradients of a smoothed problem.
+        Some(&self.z)
     }
 
     fn share(&self, _averaged: f32) -> f32 {

@@ -154,8 +154,6 @@ impl Smoothed {
 }
 
 impl Iterates for Smoothed {
-    const WATCHED: (usize, usize) = (10, 10);
-
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
         let model = context.model();
         if self.z.is_empty() {
@@ -201,6 +199,11 @@ impl Iterates for Smoothed {
 
     fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
         self.made.as_ref().map(|made| (&*self.z, &self.terms, made))
+    }
+
+    fn ongoing(&self) -> Option<&[f32]> {
+        // A mean of the next few is as good, and the whole of it.
+        None
     }
 
     fn share(&self, averaged: f32) -> f32 {

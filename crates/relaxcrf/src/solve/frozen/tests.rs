@@ -79,12 +79,15 @@ fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut
                 let mut whole = iterates(&model, &cuts);
                 let start = beliefs(labels, &mut rng);
                 let mut y = start.clone();
-                let mut watched = Watched::choose(&model, &cuts, &start).unwrap();
+                whole.step(&mut context, &mut start.clone());
+                let mut watched = Watched::choose(&model, &cuts, &whole, &start).unwrap();
                 assert_eq!(watched.pixels.len(), POINTS.div_ceil(6));
                 for _ in 0..6 {
                     whole.step(&mut context, &mut y);
                     watched.watch(&mut context, &whole);
                 }
+                let share = f64::from(watched.share);
+                assert!(share > 0.0 && share <= 1.0 && (share == 1.0 || whole.ongoing().is_some()));
                 let mut view = watched.open(&model, &cuts, &mut whole, &y).unwrap();
 
                 // The smaller problem begins with the bound that it was made from.
@@ -108,8 +111,8 @@ fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut
                             } as u16)
                             .collect();
                         let part = view.pixels.iter().map(|&a| any[a]).collect();
-                        let mut below =
-                            energy::of_labeling(&view.model, &Labeling::new(part)).unwrap().total();
+                        let part = energy::of_labeling(&view.model, &Labeling::new(part)).unwrap();
+                        let mut below = part.unary + share * part.pairwise;
                         for a in (0..POINTS).filter(|a| a % 6 != 0) {
                             let at = a * labels + usize::from(any[a]);
                             below += f64::from(model.unary()[at]) + f64::from(view.window[at]);
