@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -34,10 +35,12 @@ def _from_protocol(x: Any, what: str) -> np.ndarray:
         if "bfloat16" in str(getattr(x, "dtype", "")):
             x = x.float()
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
-        return np.from_dlpack(x)
+        read = np.from_dlpack
+    else:
+        read = np.asanyarray  # with its mask, if it has one
     try:
-        return np.asanyarray(x)  # with its mask, if it has one
-    except (TypeError, ValueError) as e:
+        return read(x)
+    except (BufferError, TypeError, ValueError) as e:
         raise DtypeError(f"{what} of type {type(x).__name__} cannot be read as an array: {e}") from e
 
 
@@ -59,7 +62,7 @@ def axis_of(axis: Any, ndim: int, name: str, what: str) -> int:
 def rows_of(x: np.ndarray, axis: int) -> np.ndarray:
     """A view (where possible) with one row per pixel, the values along `axis` in it."""
     moved = np.moveaxis(x, axis, -1)
-    return moved.reshape(-1, moved.shape[-1])
+    return moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1])  # -1 is no number of rows if these are empty
 
 
 def from_rows(rows: np.ndarray, shape: tuple, axis: int) -> np.ndarray:

@@ -9,12 +9,13 @@ from typing import Any, Iterator, Optional, Union
 
 import numpy as np
 
+from . import _core
 from ._functions import get_num_threads
 from ._model import Model
 from ._numbers import shown, whole
 from ._refine import Preset, _check_output, preset_of, refine
 from ._solve import solve
-from .errors import ArgumentError, MethodError, ShapeError
+from .errors import ArgumentError, DtypeError, MethodError, ShapeError
 
 _END = object()
 
@@ -101,11 +102,11 @@ def batch(
         "threads": None if jobs == 1 else 1,
     }
 
+    pairs = _pairs(_each(images, "images"), _each(probabilities, "probabilities"))
     lengths = [len(x) if hasattr(x, "__len__") else None for x in (images, probabilities)]
     sized = None not in lengths
     if sized and lengths[0] != lengths[1]:
         raise ShapeError(f"there are {lengths[0]} images but {lengths[1]} probabilities; each image needs its own")
-    pairs = _pairs(iter(images), iter(probabilities))
     results = _in_order(pairs, options, jobs, lookahead, errors == "raise")
     return list(results) if sized else results
 
@@ -114,7 +115,9 @@ def _in_order(pairs: Iterator, options: dict, jobs: int, lookahead: int, strict:
     """Results in the order of their inputs, with a bounded number of them under way."""
     waiting: deque = deque()
     failure: Optional[BaseException] = None
-    with ThreadPoolExecutor(jobs, thread_name_prefix="relaxcrf-batch") as pool:
+    # Signals reach the main thread only: it passes them on to those at work, or would wait for them.
+    stop = _core.Stop()
+    with ThreadPoolExecutor(jobs, thread_name_prefix="relaxcrf-batch", initializer=stop.watch) as pool:
         try:
             more = True
             while more or waiting:
@@ -131,6 +134,9 @@ def _in_order(pairs: Iterator, options: dict, jobs: int, lookahead: int, strict:
                     yield _value(waiting.popleft(), strict)
             if failure is not None:
                 raise failure
+        except BaseException:
+            stop.set()
+            raise
         finally:
             for future in waiting:
                 future.cancel()
@@ -145,6 +151,15 @@ def _value(future: Future, strict: bool) -> Any:
         raise error
     # The frames of a traceback would keep the image's arrays alive.
     return error.with_traceback(None)
+
+
+def _each(many: Any, name: str) -> Iterator:
+    try:
+        return iter(many)
+    except TypeError:
+        raise DtypeError(
+            f"{name} is {shown(many)}, but must be a sequence, an array or an iterator with one entry per image"
+        ) from None
 
 
 def _pairs(images: Iterator, probabilities: Iterator) -> Iterator:

@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of
 from ._kernels import image_rows
-from ._numbers import MOST_LABELS, number, optional, whole
+from ._numbers import MOST_LABELS, flag, number, optional, text, whole
 from .errors import ShapeError
 
 
@@ -72,7 +72,7 @@ def stereo_unary(
     radius = whole(radius, "radius")
     truncation = optional(number, truncation, "truncation")
     rows = [image_rows(image, shape, axis, dimensions=sys.maxsize) for image in pair]
-    costs = _core.stereo_unary(*rows, *shape, labels, measure, radius, truncation, threads)
+    costs = _core.stereo_unary(*rows, *shape, labels, text(measure, "measure"), radius, truncation, threads)
     return from_rows(costs, shape, 0)
 
 
@@ -114,6 +114,7 @@ def filter(
             "(x channels) are needed"
         )
     rows = values.reshape(-1, 1) if values.ndim == 1 else rows_of(values, 1)
+    kind, transposed = text(kind, "kind"), flag(transposed, "transposed")
     return _core.filter(features, rows, kind, transposed, threads).reshape(values.shape)
 
 

@@ -191,6 +191,8 @@ def image_rows(
             f"{_likely_fix(image, spatial, shape, channel_axis)}"
         )
     channels = 1 if rows is None else image.shape[rows]
+    if channels < 1:
+        raise ShapeError(f"image has shape {image.shape}, but at least one channel is needed: is channel_axis right?")
     if len(shape) + channels > dimensions:
         raise ArgumentError(
             f"number of feature dimensions is {len(shape) + channels} ({len(shape)} axes and {channels} channels of "

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, warn
 from ._kernels import Kernel
-from ._numbers import MOST_LABELS, check_labels, check_points, number, optional, shown, whole
+from ._numbers import MOST_LABELS, check_labels, check_points, flag, number, optional, shown, text, whole
 from .errors import ArgumentError, DtypeError, ShapeError
 
 _SUM_TOLERANCE = 0.02
@@ -81,7 +81,7 @@ class Model:
         if hasattr(kernels, "_specification"):
             kernels = [kernels]  # type: ignore[list-item]
         kernels = list(_each_kernel(kernels))
-        self._shape, self._axis, self._filter = tuple(shape), axis, str(filter)
+        self._shape, self._axis, self._filter = tuple(shape), axis, text(str(filter), "filter")
         self._compatibility = _parse_compatibility(compatibility, rows.shape[1])
         self._core = _core.Model(
             rows,
@@ -89,7 +89,7 @@ class Model:
             [kernel._specification(self._shape) for kernel in kernels],
             self._compatibility,
             self._filter,
-            str(normalization),
+            text(str(normalization), "normalization"),
             threads,
         )
 
@@ -221,7 +221,7 @@ class Model:
 
     def energy_parts(self, labels: Any, exact: bool = False, threads: Optional[int] = None) -> tuple:
         """Unary and pairwise part of `energy`."""
-        return self._core.energy(self._labels(labels), exact, threads)
+        return self._core.energy(self._labels(labels), flag(exact, "exact"), threads)
 
     def _labels(self, labels: Any) -> np.ndarray:
         array = as_array(labels, "labels")

@@ -7,7 +7,7 @@ import reprlib
 import sys
 from typing import Any, Callable
 
-from .errors import ArgumentError
+from .errors import ArgumentError, DtypeError
 
 MOST_LABELS = 65535
 MOST_POINTS = 2**32 - 1
@@ -58,6 +58,24 @@ def number(value: Any, name: str) -> float:
         except (OverflowError, TypeError, ValueError):
             pass
     raise ArgumentError(f"{name} is {shown(value)}, but must be a number that a float can hold")
+
+
+def text(value: Any, name: str) -> str:
+    """A str that native code can read, which half a surrogate pair is not."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+            return value
+        except UnicodeEncodeError:
+            pass
+    raise DtypeError(f"{name} is {shown(value)}, but must be a str")
+
+
+def flag(value: Any, name: str) -> bool:
+    """A bool, also NumPy's; nothing that merely counts as true."""
+    if type(value).__name__ in ("bool", "bool_") and value in (False, True):
+        return bool(value)
+    raise DtypeError(f"{name} is {shown(value)}, but must be True or False")
 
 
 def optional(convert: Callable[..., Any], value: Any, *limits: Any) -> Any:

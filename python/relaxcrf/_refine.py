@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Optional, Sequence, Sized, Union
+from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Sized, Union
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from . import _core
 from ._arrays import as_array, from_rows, size, small_labels
 from ._kernels import Bilateral, Gaussian, check_scale, image_rows
 from ._model import Model, probability_rows
-from ._numbers import number, shown, whole
+from ._numbers import number, shown, text, whole
 from ._solve import solve
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -44,6 +44,7 @@ def presets() -> dict:
     return {p["name"]: Preset(**p) for p in _core.presets()}
 
 
+_MOST_BYTES = 1 << 16
 _KEYS = {"gaussian": ("sigma", "weight"), "bilateral": ("sigma_xy", "sigma_rgb", "weight")}
 
 
@@ -66,15 +67,20 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
                 f"{path}: reading a preset file needs Python 3.11 or later, or `pip install tomli`"
             ) from None
     try:
+        # Pipes are waited for and devices may have no end.
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise ArgumentError(f"{path}: is not a regular file, but must be a preset file")
         with open(path, "rb") as file:
-            given = tomllib.load(file)
+            given = tomllib.loads(_head(file, path).decode())
+    except ArgumentError:
+        raise
     except (OSError, RecursionError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
     stem = os.path.splitext(os.path.basename(path))[0]
     texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric"}
     unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
     if unknown:
-        raise ArgumentError(f"{path}: has no use for {', '.join(unknown)}; is it a preset file?")
+        raise ArgumentError(f"{path}: has no use for {shown(', '.join(unknown))}; is it a preset file?")
     texts.update({key: given[key] for key in texts if key in given})
     kernels = {}
     for kernel, keys in _KEYS.items():
@@ -83,6 +89,13 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
             raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
         kernels[kernel] = tuple(part[key] for key in keys)
     return _checked(Preset(iterations=given.get("iterations", 10), **texts, **kernels), path)
+
+
+def _head(file: BinaryIO, path: str) -> bytes:
+    found = file.read(_MOST_BYTES + 1)
+    if len(found) > _MOST_BYTES:
+        raise ArgumentError(f"{path}: has more than {_MOST_BYTES} bytes, but a preset file has a few lines")
+    return found
 
 
 def _checked(preset: Preset, where: str) -> Preset:
@@ -96,7 +109,9 @@ def _checked(preset: Preset, where: str) -> Preset:
             wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
             raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
         kernels[kernel] = values
-    return preset._replace(iterations=whole(preset.iterations, f"{where}: iterations"), **kernels)
+    iterations = whole(preset.iterations, f"{where}: iterations")
+    normalization = text(preset.normalization, f"{where}: normalization")
+    return preset._replace(iterations=iterations, normalization=normalization, **kernels)
 
 
 def refine(

@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
 from ._model import Model
-from ._numbers import number, optional, whole
+from ._numbers import number, optional, shown, text, whole
 from .errors import DtypeError, ShapeError
 
 
@@ -158,6 +158,9 @@ def solve(
     max_iter = optional(whole, max_iter, "max_iter")
     tol, time_limit = optional(number, tol, "tol"), optional(number, time_limit, "time_limit")
     until_gap, seed = optional(number, until_gap, "until_gap"), whole(seed, "seed", 0, 2**64 - 1)
+    method = text(method, "method")
+    if callback is not None and not callable(callback):
+        raise DtypeError(f"callback is {shown(callback)}, but must be a function of one argument, the Progress")
     bar = _bar(method) if progress else None
 
     def tell(*parts: Any) -> Any:

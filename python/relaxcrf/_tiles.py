@@ -11,7 +11,7 @@ from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
-from ._numbers import check_labels, optional, shown, whole
+from ._numbers import check_labels, optional, shown, text, whole
 from ._refine import Preset, color_scale, positions, preset_of
 from .errors import ArgumentError, ShapeError
 
@@ -32,7 +32,7 @@ class Windows:
         if output not in ("labels", "probabilities"):
             raise ArgumentError(f"output is {shown(output)}, but must be 'labels' or 'probabilities'")
         if method is not None:
-            _core.tile_check_method(method)
+            _core.tile_check_method(text(method, "method"))
         self.preset = preset_of(preset)
         self.label_axis, self.channel_axis = label_axis, channel_axis
         self.scale = color_scale(data_range)
@@ -64,7 +64,11 @@ class Windows:
                 raise ArgumentError(f"halo is {shown(halo)}, but must be 'auto' or a number of pixels")
             kernels = [self.preset.gaussian, self.preset.bilateral]
             return [_core.tile_halo([k[0] for k in kernels if k[-1] > 0])] * axes
-        return [whole(h, "halo", instead=_AUTO) for h in np.broadcast_to(halo, (axes,)).tolist()]
+        try:
+            each = np.broadcast_to(halo, (axes,)).tolist()
+        except ValueError:
+            raise ArgumentError(f"halo is {shown(halo)}, but must be 'auto', a number of pixels, or one per axis") from None
+        return [whole(h, "halo", instead=_AUTO) for h in each]
 
     def refine(self, image: np.ndarray, probabilities: np.ndarray, origin: list, whole: tuple, check: bool) -> Any:
         """One window: labels, or probabilities shaped as the given ones. Positions are those in the whole image."""

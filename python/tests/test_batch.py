@@ -1,5 +1,8 @@
 """Many images in one call: the same results as one by one, in order, whatever happens to some of them."""
 
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -141,6 +144,32 @@ def test_what_is_wrong_with_the_call_is_told_at_once(scenes, options, text):
     images, probabilities = split(scenes)
     with pytest.raises(ArgumentError, match=text):
         relaxcrf.batch(iter(images), iter(probabilities), **options)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+@pytest.mark.parametrize("many", ["[image] * 5, [p] * 5", "iter([image] * 5), iter([p] * 5)"])
+def test_an_interrupt_does_not_wait_for_the_images_at_work(many):
+    program = f"""
+import numpy as np, relaxcrf
+image, p = np.zeros((20, 30, 3), np.uint8), np.full((2, 20, 30), 0.5)
+endless = relaxcrf.presets()["voc"]._replace(iterations=10**12)
+print("ready", flush=True)
+try:
+    list(relaxcrf.batch({many}, endless, jobs=2))
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        try:
+            # By then work has begun.
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(0.7)
+            child.send_signal(signal.SIGINT)
+            assert child.wait(30) == 0
+            assert child.stdout.read() == "stopped\n"
+        finally:
+            child.kill()
 
 
 def test_one_image_is_not_a_batch(scenes):

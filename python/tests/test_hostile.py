@@ -9,6 +9,7 @@ from conftest import make_scene
 import relaxcrf
 from relaxcrf import errors
 from relaxcrf.compat.pydensecrf import densecrf as dcrf
+from relaxcrf.compat.simplecrf import densecrf
 
 ODD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 1e38, 3.4e38, 1e-40, 1e-300, 1e300, -0.0]
 METHODS = list(relaxcrf.methods())
@@ -127,6 +128,47 @@ def test_odd_sizes_with_equal_energies(labels, shape):
 )
 def test_odd_arguments(call):
     survives(call)
+
+
+class Unreadable:
+    def __dlpack__(self, **_):
+        return 5
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: relaxcrf.Model(Unreadable()),
+        lambda: relaxcrf.Model(np.zeros((0, 3, 3))),
+        lambda: relaxcrf.Model(np.zeros((2, 0, 3))),
+        lambda: relaxcrf.Model.from_scores(np.zeros((0, 0))),
+        lambda: relaxcrf.refine(np.zeros((3, 3, 3)), np.zeros((0, 3, 3))),
+        lambda: relaxcrf.refine(np.zeros((0, 3, 3)), np.zeros((2, 0, 3))),
+        lambda: relaxcrf.refine(np.zeros((3, 3, 0)), np.full((2, 3, 3), 0.5)),
+        lambda: relaxcrf.Model(np.zeros((2, 3, 3)), relaxcrf.Bilateral(np.zeros((3, 3, 0)), 3, 3)),
+        lambda: densecrf(np.zeros((3, 3, 0)), np.full((3, 3, 2), 0.5), (10.0, 80, 13, 3.0, 3, 5.0)),
+        lambda: densecrf(np.zeros((3, 3, 3)), np.zeros((3, 3, 0)), (10.0, 80, 13, 3.0, 3, 5.0)),
+        lambda: relaxcrf.stereo_unary(np.zeros((3, 3, 0)), np.zeros((3, 3, 0)), 2),
+        lambda: relaxcrf.solve(relaxcrf.Model(np.zeros((2, 3, 3))), "mf", callback=5),
+        lambda: relaxcrf.refine_tiled(np.zeros((3, 3, 3)), np.full((2, 3, 3), 0.5), halo=[1, 2, 3]),
+        lambda: relaxcrf.refine_tiled(np.zeros((3, 3, 3)), np.full((2, 3, 3), 0.5), halo=[[1], [2, 3]]),
+        lambda: relaxcrf.batch(5, 5),
+        lambda: relaxcrf.batch([np.zeros((3, 3, 3))], np.array(5)),
+    ],
+)
+def test_an_exception_of_ours(call):
+    with pytest.raises(relaxcrf.errors.RelaxcrfError) as caught:
+        call()
+    assert not isinstance(caught.value, relaxcrf.errors.InternalError)
+
+
+def test_long_texts_are_not_repeated():
+    with pytest.raises(relaxcrf.errors.ArgumentError) as caught:
+        relaxcrf.solve(relaxcrf.Model(np.zeros((2, 3, 3))), "\x1b" + "m" * 100_000)
+    assert len(str(caught.value)) < 1000 and "\x1b" not in str(caught.value)
 
 
 def test_interrupted_in_the_middle():

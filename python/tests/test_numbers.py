@@ -117,6 +117,65 @@ def test_what_is_no_whole_number_at_all(name, call, value):
         call(value)
 
 
+@pytest.mark.parametrize("name, call", WHOLE[:7])
+@pytest.mark.parametrize("value", ["many", 1.5, [2], np.nan])
+def test_threads_that_are_no_number(name, call, value):
+    with pytest.raises(errors.ArgumentError, match="^threads is .*, but must be 1 to 4096, or None"):
+        call(value)
+
+
+TEXTS = [
+    ("method", lambda v: relaxcrf.solve(MODEL, v)),
+    ("method", lambda v: relaxcrf.refine(IMAGE, P, method=v)),
+    ("method", lambda v: relaxcrf.refine_tiled(IMAGE, P, method=v)),
+    ("method", lambda v: relaxcrf.batch([IMAGE], [P], method=v)),
+    ("kind", lambda v: relaxcrf.filter(np.zeros((3, 1)), np.zeros(3), v)),
+    ("measure", lambda v: relaxcrf.stereo_unary(IMAGE, IMAGE, 2, v)),
+    ("preset: normalization", lambda v: relaxcrf.refine(IMAGE, P, VOC._replace(normalization=v))),
+]
+FLAGS = [
+    ("exact", lambda v: MODEL.energy(TRUTH, exact=v)),
+    ("transposed", lambda v: relaxcrf.filter(np.zeros((3, 1)), np.zeros(3), transposed=v)),
+]
+
+
+@pytest.mark.parametrize("name, call", TEXTS)
+@pytest.mark.parametrize("value", [5, b"mf", ["mf"], "\ud800"])
+def test_what_is_no_text(name, call, value):
+    with pytest.raises(errors.DtypeError, match=f"^{name} is .*, but must be a str"):
+        call(value)
+    if value == "\ud800":
+        for given in ({"filter": value}, {"normalization": value}):
+            with pytest.raises(errors.DtypeError, match="must be a str"):
+                relaxcrf.Model(P, **given)
+
+
+@pytest.mark.parametrize("name, call", FLAGS)
+@pytest.mark.parametrize("value", [1, 0.0, "yes", None, np.array([True, False])])
+def test_what_is_no_flag(name, call, value):
+    with pytest.raises(errors.DtypeError, match=f"^{name} is .*, but must be True or False"):
+        call(value)
+    call(np.bool_(True))
+
+
+@pytest.mark.parametrize(
+    "name, call",
+    [
+        ("gt_prob", lambda: utils.unary_from_labels(TRUTH, 4, "x")),
+        ("scale", lambda: utils.unary_from_softmax(P, scale=[1])),
+        ("sdims", lambda: utils.create_pairwise_gaussian(3, (5, 7))),
+        ("shape", lambda: utils.create_pairwise_gaussian((3, 3), 5)),
+        ("param", lambda: densecrf(IMAGE, P.transpose(1, 2, 0), 5)),
+        ("param", lambda: densecrf3d(np.zeros((2, 3, 4, 1)), np.full((2, 3, 4, 2), 0.5), 5)),
+        ("Q", lambda: crf().stepInference(np.zeros((3, 5, 7), np.float32))),
+        ("Q", lambda: crf().stepInference(np.broadcast_to(np.float32(0.3), (3, 35)))),
+    ],
+)
+def test_what_the_shims_cannot_take(name, call):
+    with pytest.raises(errors.RelaxcrfError, match=f"^{name} (is|has) "):
+        call()
+
+
 @pytest.mark.parametrize("name, call", COUNTS)
 def test_too_many_updates(name, call):
     refused(name, call, 10**30)

@@ -63,6 +63,22 @@ def test_a_preset_file_is_no_open_one(path, tmp_path):
         os.fstat(file.fileno())
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such files")
+def test_a_preset_file_has_an_end(tmp_path, scene):
+    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    pipe, long = tmp_path / "pipe.toml", tmp_path / "long.toml"
+    os.mkfifo(pipe)
+    long.write_text("#" * (1 << 17))
+    for path, says in ((pipe, "not a regular file"), ("/dev/zero", "not a regular file"), (long, "65536 bytes")):
+        for call in (relaxcrf.read_preset, lambda path: relaxcrf.refine(*scene[:2], path)):
+            with pytest.raises(relaxcrf.errors.ArgumentError, match=says):
+                call(path)
+    long.write_text("".join(f"key{k} = 1\n" for k in range(2000)))
+    with pytest.raises(relaxcrf.errors.ArgumentError, match="has no use for") as caught:
+        relaxcrf.read_preset(long)
+    assert len(str(caught.value)) < 500
+
+
 def test_preset_files(tmp_path, scene):
     pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     image, p, _ = scene

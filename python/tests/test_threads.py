@@ -13,6 +13,7 @@ import pytest
 from conftest import make_scene
 
 import relaxcrf
+from relaxcrf import _core
 from relaxcrf.compat.pydensecrf import densecrf as dcrf
 from relaxcrf.compat.pydensecrf import utils
 
@@ -171,6 +172,26 @@ def test_fork_while_another_thread_works():
         done.set()
         worker.join(PATIENCE)
     assert not worker.is_alive()
+
+
+def test_one_thread_stops_another():
+    image, p, _ = make_scene()
+    model = relaxcrf.Model.from_probabilities(p, [relaxcrf.Bilateral(image, 20, 10, 2)])
+    stop, caught = _core.Stop(), []
+
+    def work():
+        stop.watch()
+        try:
+            relaxcrf.solve(model, "mf5", max_iter=10**12)
+        except KeyboardInterrupt as interrupt:
+            caught.append(interrupt)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(0.2)
+    stop.set()
+    thread.join(30)
+    assert not thread.is_alive() and caught[0].result.labels.shape == model.shape
 
 
 def test_number_of_threads(monkeypatch):

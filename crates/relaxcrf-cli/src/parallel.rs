@@ -13,14 +13,17 @@ pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<(
     std::thread::scope(|scope| {
         let start = |worker: usize| {
             let share = (threads / count + usize::from(worker < threads % count)).max(1);
-            scope.spawn(move || -> Result<()> {
+            let no_threads = move || format!("{share} threads cannot be started");
+            let task = move || -> Result<()> {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
-                pool.with_context(|| format!("{share} threads cannot be started"))?.install(work);
+                pool.with_context(no_threads)?.install(work);
                 Ok(())
-            })
+            };
+            // Unlike `scope.spawn` this fails without a panic.
+            std::thread::Builder::new().spawn_scoped(scope, task).with_context(no_threads)
         };
         let started: Vec<_> = (0..count).map(start).collect();
-        let ended = started.into_iter().map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p)));
+        let ended = started.into_iter().map(|thread| thread?.join().unwrap_or_else(|p| resume_unwind(p)));
         ended.collect::<Vec<_>>().into_iter().collect()
     })
 }

@@ -8,6 +8,13 @@ use relaxcrf::solve::{Pipeline, Progress, Settings};
 
 use crate::report::{Messages, complain};
 
+/// A thread that turns the bar, where anybody sees it.
+fn keep_moving(bar: &ProgressBar) {
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
+}
+
 /// Shows how far a run is.
 pub struct Meter {
     bar: ProgressBar,
@@ -21,7 +28,7 @@ impl Meter {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(ProgressStyle::default_spinner());
         bar.set_message(preparing.to_string());
-        bar.enable_steady_tick(Duration::from_millis(200));
+        keep_moving(&bar);
         Self { bar, limits: Vec::new() }
     }
 
@@ -80,7 +87,7 @@ impl Tally {
         bar.set_position(done as u64);
         // What earlier runs did says nothing about how fast this one is.
         bar.reset_eta();
-        bar.enable_steady_tick(Duration::from_millis(200));
+        keep_moving(&bar);
         Self { bar }
     }
 

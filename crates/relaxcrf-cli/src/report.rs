@@ -68,6 +68,9 @@ pub fn explain(args: &RunArgs, model: &Model, settings: &Settings, messages: &Me
 
 /// One message on standard error. Nobody is left to tell if that fails.
 pub fn complain(text: &str) {
+    // Names in lists and files may hold anything, and a terminal would obey it.
+    let harmless = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    let text: String = text.chars().map(harmless).collect();
     let _ = writeln!(io::stderr(), "relaxcrf: {text}");
 }
 

@@ -143,3 +143,47 @@ fn absurd_numbers_of_threads() {
     command.args(line.split_whitespace()).env("RAYON_NUM_THREADS", "1000000000");
     ends(command, line).failed(1, &["RAYON_NUM_THREADS", "1000000000", "1024"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn threads_that_the_system_does_not_give() {
+    let place = Place::new();
+    for (line, variable) in [
+        ("segment image.png --probs probs.npy -o out.png", "500"),
+        ("segment image.png --probs probs.npy -o out.png --threads 500", "1"),
+        ("evaluate truth.png truth.png", "500"),
+    ] {
+        // Each has a stack of two megabytes.
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -v 600000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_relaxcrf")]);
+        command.args(line.split_whitespace()).current_dir(place.path("")).env("RAYON_NUM_THREADS", variable);
+        ends(command, line).failed(1, &["threads cannot be started", "--threads"]);
+        assert!(!place.exists("out.png"), "{line}");
+    }
+}
+
+#[test]
+fn names_that_a_terminal_would_obey() {
+    let place = Place::new();
+    for (name, start) in [("red.npy", "'\x1b[31m"), ("long.npy", "'")] {
+        let text =
+            format!("{{'descr': {start}{}', 'fortran_order': False, 'shape': (1,)}}\n", "A".repeat(5000));
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend_from_slice(&u16::try_from(text.len()).unwrap().to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+        place.write(name, &bytes);
+    }
+    place.write("list.csv", b"image,probabilities\nimage.png,\x1b[31mprobs.npy\n");
+    place.write("bad.csv", b"image,\x1b[31mprobabilities\n");
+    for line in [
+        "segment image.png --probs red.npy -o out.png",
+        "segment image.png --probs long.npy -o out.png",
+        "batch list.csv -o made",
+        "batch bad.csv -o made",
+    ] {
+        let run = place.run(line);
+        assert_eq!(run.code, 1, "{line}: {}", run.err);
+        assert!(!run.err.contains(|c: char| c.is_control() && c != '\n'), "{line}: {:?}", run.err);
+        assert!(run.err.len() < 1000, "{line}: {} bytes", run.err.len());
+    }
+}

@@ -10,6 +10,7 @@
 //! reused), leaves the inherited pools and their lock untouched, and builds its own.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use pyo3::exceptions::PyOverflowError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -77,7 +78,11 @@ impl Lease {
                 .num_threads(threads)
                 .thread_name(|k| format!("relaxcrf-{k}"))
                 .build()
-                .map_err(|e| InternalError::new_err(format!("cannot start {threads} threads: {e}")))?;
+                .map_err(|e| {
+                    ArgumentError::new_err(format!(
+                        "threads is {threads}, but that many cannot be started: {e}"
+                    ))
+                })?;
             lease.pool = Some(pool);
         }
         Ok(lease)
@@ -132,8 +137,9 @@ impl<'py> FromPyObject<'_, 'py> for Threads {
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         match given.extract::<usize>() {
             Ok(threads) if (1..=MOST_THREADS).contains(&threads) => Ok(Self(threads)),
-            Err(e) if !e.is_instance_of::<PyOverflowError>(given.py()) => Err(e),
-            // Too many or too few, also for the type.
+            // What the object's own methods raise is the caller's.
+            Err(e) if !is_about_the_number(&e, given.py()) => Err(e),
+            // Too many, too few, or no whole number.
             _ => {
                 // Python refuses to write out numbers of thousands of digits.
                 let shown = given.repr().map_or("a huge number".into(), |text| text.to_string());
@@ -143,6 +149,10 @@ impl<'py> FromPyObject<'_, 'py> for Threads {
             }
         }
     }
+}
+
+fn is_about_the_number(e: &PyErr, py: Python) -> bool {
+    e.is_instance_of::<PyOverflowError>(py) || e.is_instance_of::<PyTypeError>(py)
 }
 
 /// Threads used when a call does not say.
@@ -219,7 +229,7 @@ pub fn run_until_signal<T: Send>(
     };
     let watch = move || {
         while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(SIGNAL_INTERVAL) {
-            if let Err(e) = Python::attach(|py| py.check_signals()) {
+            if let Err(e) = Python::attach(check_interrupt) {
                 stopped.store(true, Ordering::Relaxed);
                 return Some(e);
             }
@@ -230,6 +240,41 @@ pub fn run_until_signal<T: Send>(
         (_, Some(interrupt)) => Err(interrupt),
         (value, None) => Ok(value),
     }
+}
+
+thread_local! {
+    /// What ends the calls of this thread.
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// Ends the calls of other threads: Python tells signals to its main thread only.
+#[pyclass(frozen)]
+#[derive(Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on calls of this thread end, as if by Ctrl-C, once this is set.
+    fn watch(&self) {
+        STOP.set(Some(Arc::clone(&self.0)));
+    }
+
+    /// Ends all calls of the threads that watch.
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Fails on Ctrl-C, whatever else a signal handler raises, and a [`Stop`].
+pub fn check_interrupt(py: Python) -> PyResult<()> {
+    py.check_signals()?;
+    let stopped = STOP.with_borrow(|stop| stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)));
+    if stopped { Err(PyKeyboardInterrupt::new_err("stopped")) } else { Ok(()) }
 }
 
 /// No panic crosses into Python. What the work touched is dropped, so nothing half-done can be seen.

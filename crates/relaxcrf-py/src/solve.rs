@@ -147,7 +147,7 @@ fn attend(
 
 /// Whether to stop.
 fn consult(py: Python, callback: Option<&Py<PyAny>>, progress: Option<&Progress>) -> PyResult<bool> {
-    py.check_signals()?;
+    pool::check_interrupt(py)?;
     match (callback, progress) {
         (Some(callback), Some(progress)) => {
             callback.bind(py).call1(progress_tuple(py, progress)?)?.is_truthy()

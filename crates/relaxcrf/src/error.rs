@@ -55,7 +55,7 @@ pub enum Error {
         instead: String,
     },
     /// Text (a method name, a kernel specification) that could not be understood.
-    #[error("cannot read {what} `{got}`: {why}")]
+    #[error("cannot read {what} `{}`: {why}", plain(got))]
     Parse {
         /// What the text should have been.
         what: String,
@@ -86,6 +86,18 @@ pub enum Error {
 
 fn hint(fix: &str) -> String {
     if fix.is_empty() { String::new() } else { format!(" ({fix})") }
+}
+
+/// Text that somebody else wrote, as a message quotes it: short, and without the control characters that a terminal
+/// would obey.
+pub(crate) fn plain(text: &str) -> String {
+    const MOST: usize = 160;
+    let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+    let mut shown: String = text.chars().take(MOST).map(plain).collect();
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// Shorthand used all over the crate.

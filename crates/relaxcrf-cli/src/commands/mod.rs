@@ -38,15 +38,13 @@ pub fn run(command: Command) -> Result<()> {
 /// Sets up the threads for the whole process. Without a number, rayon reads its own variable.
 fn use_threads(common: &CommonArgs) -> Result<()> {
     const VARIABLE: &str = "RAYON_NUM_THREADS";
-    let Some(threads) = common.threads else {
-        let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
-        if let Some(n) = asked.filter(|&n| n > u128::from(MOST_THREADS)) {
-            bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
-        }
-        return Ok(());
-    };
+    let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
+    if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MOST_THREADS))) {
+        bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
+    }
+    // Here and not at the first use of rayon, which would panic where the system has no more threads to give.
     rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.into())
+        .num_threads(common.threads.map_or(0, Into::into))
         .build_global()
-        .with_context(|| format!("{threads} threads cannot be started"))
+        .context("the threads cannot be started (fewer with --threads, or is memory limited?)")
 }

@@ -1,7 +1,7 @@
 //! Writing a file so that nobody ever sees half of it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,8 +34,8 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
     let (temporary, file) = Temporary::beside(&target).map_err(fail)?;
     let mut out = BufWriter::new(file);
     fill(&mut out).and_then(|()| out.flush()).map_err(fail)?;
-    drop(out);
-    temporary.rename(&target).map_err(fail)
+    let file = out.into_inner().map_err(|e| fail(e.into_error()))?;
+    temporary.rename(file, &target).map_err(fail)
 }
 
 /// As [`write_atomically`] for files that are not written from front to back, by whoever may fail in other ways.
@@ -54,8 +54,7 @@ pub(super) fn replace<E: From<Error>>(
     };
     let (temporary, mut file) = Temporary::beside(&target).map_err(fail)?;
     fill(&mut file)?;
-    drop(file);
-    Ok(temporary.rename(&target).map_err(fail)?)
+    Ok(temporary.rename(file, &target).map_err(fail)?)
 }
 
 /// Whether this is a pipe with a place in the file system: opening it would wait for a reader, who may never come.
@@ -79,21 +78,30 @@ pub(super) fn unwritable(path: &Path, e: io::Error) -> Error {
     Error::file(path, format!("cannot be written: {e}{fix}"))
 }
 
-/// A file that disappears when dropped, unless it was renamed.
-struct Temporary(Option<PathBuf>);
+/// A file that disappears when dropped, unless it was renamed. Where the system can do that it has no name while it is
+/// written, so that even a process that is killed leaves nothing behind.
+struct Temporary {
+    /// The name it has, or will have for a moment.
+    path: PathBuf,
+    named: bool,
+}
 
 impl Temporary {
     fn beside(target: &Path) -> io::Result<(Self, File)> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
         if target.file_name().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
         }
+        match nameless(target) {
+            Some(file) => Ok((Self { path: unused_name(target), named: false }, file)),
+            None => Self::named(target),
+        }
+    }
+
+    fn named(target: &Path) -> io::Result<(Self, File)> {
         loop {
-            // Not built from the target's name, which may already be as long as the file system allows.
-            let n = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let path = target.with_file_name(format!(".relaxcrf-{}-{n}.tmp", std::process::id()));
+            let path = unused_name(target);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => return Ok((Self(Some(path)), file)),
+                Ok(file) => return Ok((Self { path, named: true }, file)),
                 // Left over from a killed process with the same number: try the next name.
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(e),
@@ -101,22 +109,65 @@ impl Temporary {
         }
     }
 
-    fn rename(mut self, target: &Path) -> io::Result<()> {
-        if let Some(path) = &self.0 {
-            fs::rename(path, target)?;
+    fn rename(mut self, mut file: File, target: &Path) -> io::Result<()> {
+        if !self.named && link(&file, &self.path).is_ok() {
+            self.named = true;
         }
-        self.0 = None;
+        if !self.named {
+            let (named, mut copy) = Self::named(target)?;
+            self = named;
+            file.rewind()?;
+            io::copy(&mut file, &mut copy)?;
+        }
+        drop(file);
+        fs::rename(&self.path, target)?;
+        self.named = false;
         Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
+        if self.named {
             // Nothing to be done if even this fails; the write's own error is on its way.
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Not built from the target's name, which may already be as long as the file system allows.
+fn unused_name(target: &Path) -> PathBuf {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let n = COUNTER.fetch_add(1, Ordering::Relaxed);
+    target.with_file_name(format!(".relaxcrf-{}-{n}.tmp", std::process::id()))
+}
+
+/// A file in the folder of `target` that has no name yet, if the file system knows such files.
+#[cfg(target_os = "linux")]
+fn nameless(target: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let folder = target.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(folder).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<File> {
+    None
+}
+
+/// Gives a file without a name one.
+#[cfg(target_os = "linux")]
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, linkat};
+    use std::os::fd::AsRawFd;
+    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, open.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn link(_: &File, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
@@ -158,6 +209,36 @@ mod tests {
         });
         assert!(result.is_err());
         assert!(names(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_process_that_is_killed_leaves_nothing_behind() {
+        let dir = folder();
+        let path = dir.path().join("a.txt");
+        if nameless(&path).is_none() {
+            return eprintln!("no files without names here");
+        }
+        write_atomically(&path, |w| {
+            assert!(names(dir.path()).is_empty());
+            w.write_all(b"whole")
+        })
+        .unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(names(dir.path()), ["a.txt"]);
+    }
+
+    #[test]
+    fn a_file_that_gets_no_name_is_copied() {
+        let dir = folder();
+        let path = dir.path().join("a.txt");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(dir.path().join("f"));
+        let mut file = file.unwrap();
+        file.write_all(b"whole").unwrap();
+        // There is no such folder to be linked into.
+        let temporary = Temporary { path: dir.path().join("no/such/name"), named: false };
+        temporary.rename(file, &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(names(dir.path()), ["a.txt", "f"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use zip::ZipArchive;
 use super::array::Array;
 use super::npy::{self, Sample};
 use super::{Kind, Source, open};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 
 /// Deflate cannot shrink by more than this; a greater claim is a lie.
 const MOST_COMPRESSION: u64 = 1032;
@@ -57,8 +57,11 @@ fn with_entry<T>(
     let key = match (&keys[..], or_only) {
         ([only], true) => only,
         _ => wanted.iter().find_map(|w| keys.iter().find(|k| k == w)).ok_or_else(|| {
-            let found =
-                if keys.is_empty() { "no arrays".into() } else { format!("the arrays {}", keys.join(", ")) };
+            let found = if keys.is_empty() {
+                "no arrays".into()
+            } else {
+                format!("the arrays {}", plain(&keys.join(", ")))
+            };
             Error::file(path, format!("holds {found}; wanted {}", wanted.join(" or ")))
         })?,
     };
@@ -125,6 +128,9 @@ mod tests {
         assert_eq!(list_npz(&both).unwrap(), ["image", "probs"]);
         let e = read_npz(&both, "prob").unwrap_err().to_string();
         assert!(e.contains("image, probs") && e.contains("wanted prob"), "{e}");
+        let long = archive(dir.path(), &[(&"n".repeat(5000), &[1.0]), ("\x1b[31m", &[1.0])]);
+        let e = read_npz(&long, "prob").unwrap_err().to_string();
+        assert!(e.len() < 500 && e.contains("nnn…; wanted prob"), "{e}");
         let unknown = archive(dir.path(), &[("x", &[1.0]), ("y", &[2.0])]);
         let e = read_array(&unknown).unwrap_err().to_string();
         assert!(e.contains("x, y") && e.contains("prob or probs"), "{e}");

@@ -20,7 +20,7 @@ from ... import _core
 from ..._arrays import as_array, as_float32
 from ..._kernels import numbers
 from ..._numbers import MOST_LABELS, MOST_POINTS, number, truncated
-from ...errors import ArgumentError
+from ...errors import ArgumentError, ShapeError
 
 __all__ = [
     "CONST_KERNEL",
@@ -153,6 +153,10 @@ class DenseCRF:
     def stepInference(self, Q: Any, tmp1: Any = None, tmp2: Any = None) -> None:
         """One update of `Q` in place."""
         Q = as_array(Q, "Q")
+        if Q.shape != (self._nlabel, self._nvar):
+            raise ShapeError(f"Q has shape {Q.shape}, but ({self._nlabel}, {self._nvar}), labels x points, is needed")
+        if not Q.flags.writeable:
+            raise ArgumentError("Q is read-only, but must be writable: it is updated in place")
         if Q.dtype == np.float32 and Q.flags.aligned:
             self._core.step(Q.T)
         else:

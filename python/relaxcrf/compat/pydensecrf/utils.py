@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 from numbers import Number
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterable, Optional, Sequence, Union
 
 import numpy as np
 
 from ..._arrays import as_array, axis_of
 from ..._kernels import numbers
 from ..._model import label_values
-from ..._numbers import MOST_LABELS, number, truncated
-from ...errors import ShapeError
+from ..._numbers import MOST_LABELS, number, shown, truncated
+from ...errors import ArgumentError, ShapeError
 
 __all__ = [
     "compute_unary",
@@ -29,6 +29,7 @@ def unary_from_labels(labels: Any, n_labels: int, gt_prob: float, zero_unsure: b
 
     With `zero_unsure` (the default) a 0 means "could be anything" and the labels count from 1.
     """
+    _check_number(gt_prob, "gt_prob")
     assert 0 < gt_prob < 1, "`gt_prob must be in (0,1)."
     n_labels = truncated(n_labels, "n_labels", 1, MOST_LABELS)
     labels = label_values(as_array(labels, "labels"), n_labels if zero_unsure else n_labels - 1).astype(np.intp)
@@ -51,6 +52,7 @@ def unary_from_softmax(sm: Any, scale: Optional[float] = None, clip: Optional[fl
     if sm.ndim == 0 or sm.shape[0] == 0:
         raise ShapeError(f"probabilities have shape {sm.shape}, but labels x pixels with at least one label is needed")
     if scale is not None:
+        _check_number(scale, "scale")
         assert 0 < scale <= 1, "`scale` needs to be in (0,1]"
         sm = scale * sm + (1 - scale) / sm.shape[0]
     if clip is not None:
@@ -92,7 +94,17 @@ def create_pairwise_bilateral(
     return features.reshape(features.shape[0], -1)
 
 
+def _check_number(value: Any, name: str) -> None:
+    """What can be compared is for the original's assertions to judge."""
+    try:
+        bool(value > 0)
+    except (ArithmeticError, TypeError, ValueError):
+        raise ArgumentError(f"{name} is {shown(value)}, but must be a number") from None
+
+
 def _grid(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
+    if not isinstance(shape, Iterable) or np.ndim(shape) == 0:
+        raise ArgumentError(f"shape is {shown(shape)}, but must be a sequence of sizes")
     lengths = tuple(truncated(n, "shape") for n in shape)
     return _divided(np.indices(lengths, dtype=np.float32), sdims, "sdims")
 
@@ -100,6 +112,8 @@ def _grid(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
 def _divided(planes: np.ndarray, deviations: Any, name: str) -> np.ndarray:
     """The first planes divided, each by its deviation; if there are fewer of these, the rest stays as it is."""
     count = len(numbers(deviations, name))
+    if np.ndim(deviations) == 0:
+        raise ArgumentError(f"{name} is {shown(deviations)}, but must be a sequence with one number per axis or channel")
     if count > len(planes):
         raise ShapeError(f"{name} has {count} values, but there are {len(planes)} axes or channels to divide")
     # By what was given, not by `numbers` of it: NumPy divides by its own float64 with more digits than by a float.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._arrays import as_array, as_float32, size
 from ..._kernels import numbers
-from ..._numbers import number, truncated
+from ..._numbers import number, shown, truncated
 from ...errors import ArgumentError, ShapeError
 from ._run import run
 
@@ -40,6 +40,8 @@ def densecrf3d(I: Any, P: Any, param: Mapping[str, Any]) -> np.ndarray:  # noqa:
     array
         Depth x height x width, uint8.
     """
+    if not isinstance(param, Mapping):
+        raise ArgumentError(f"param is {shown(param)}, but a dict is needed")
     missing = [key for key in _KEYS if key not in param]
     if missing:
         raise ArgumentError(f"param lacks {', '.join(missing)}")

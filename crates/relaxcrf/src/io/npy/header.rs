@@ -3,12 +3,10 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, plain};
 
 /// Real headers have under 200 bytes; structured types, which are not read, can have more.
 const MAX_TEXT: u64 = 1 << 16;
-/// Characters of a header that a message quotes.
-const MAX_SHOWN: usize = 160;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
@@ -65,9 +63,7 @@ impl Header {
         let mut text = vec![0; text_length as usize];
         source.read_exact(&mut text).map_err(cut)?;
         let text = String::from_utf8_lossy(&text);
-        // Control characters would reach the user's terminal, and a header may be long.
-        let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-        let shown: String = text.trim().chars().take(MAX_SHOWN).map(plain).collect();
+        let shown = plain(text.trim());
         let bad = |why: String| Error::file(path, format!("the .npy header `{shown}` {why}"));
         let mut parser = Parser { text: &text };
         let fields = parser.dictionary().ok_or_else(|| bad("is not understood".into()))?;
@@ -94,12 +90,12 @@ fn element_type(descr: &str) -> std::result::Result<(Class, usize, bool), String
         Some(b'f') => (Class::Float, &[2, 4, 8]),
         Some(b'O') => return Err("holds Python objects; save a plain numeric array".into()),
         Some(b'c') => return Err("holds complex numbers; wanted real ones".into()),
-        _ => return Err(format!("has type `{descr}`; wanted bool, integers or floats")),
+        _ => return Err(format!("has type `{}`; wanted bool, integers or floats", plain(descr))),
     };
     let size = if rest == "?" { Some(1) } else { rest[1..].parse().ok() };
     match size {
         Some(size) if sizes.contains(&size) => Ok((class, size, big_endian)),
-        _ => Err(format!("has type `{descr}`; wanted one of {sizes:?} bytes per element")),
+        _ => Err(format!("has type `{}`; wanted one of {sizes:?} bytes per element", plain(descr))),
     }
 }
 
