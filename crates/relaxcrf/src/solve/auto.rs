@@ -49,7 +49,7 @@ pub enum Scope {
     Whole,
     /// The labels of the best labelling so far, from the start.
     Used,
-    /// All labels, from the beliefs that the run before ended with.
+    /// All labels, from the beliefs that the run before ended with, loosened.
     Onward,
 }
 
@@ -83,6 +83,10 @@ const SAFE: &str = "mf5/mf/qp+dc-neg";
 const CALLS_PER_STEP: f64 = 1.4;
 /// What a schedule takes where at most half of the labels matter, as a share of what it takes with all of them.
 const SHARE_OF_FEW_LABELS: f64 = 0.3;
+
+/// How much of the beliefs that a run ended with is shared out among the labels of the best answer before the LP goes on
+/// from them: from certain beliefs its bound rises slowly, from loosened ones as fast as from the start.
+const LOOSENED: f32 = 0.3;
 
 /// Decides from the model and the settings. With a time limit, one filter call is made to see how long it takes.
 pub fn plan(model: &Model, settings: &Settings) -> Plan {
@@ -187,11 +191,11 @@ pub(super) fn run(
         }
         let known = sum.as_ref().map(|s| &s.labeling);
         // A start that the user chose has all labels.
-        let used = known.filter(|_| part.scope == Scope::Used && init.is_none()).map(|l| used(l, model));
-        if used.as_ref().is_some_and(|keep| keep.len() == 1) {
+        let narrow = known.filter(|_| part.scope == Scope::Used && init.is_none()).map(|l| used(l, model));
+        if narrow.as_ref().is_some_and(|keep| keep.len() == 1) {
             continue;
         }
-        let focus = used.filter(|keep| keep.len() < model.labels()).and_then(|keep| {
+        let focus = narrow.filter(|keep| keep.len() < model.labels()).and_then(|keep| {
             // Fails where a pixel may have none of these labels.
             let smaller = model.restrict(&keep).ok()?;
             Some((smaller, keep))
@@ -216,7 +220,7 @@ pub(super) fn run(
             }
             None => {
                 let start = match (part.scope, &sum) {
-                    (Scope::Onward, Some(sum)) => Some(sum.beliefs.clone()),
+                    (Scope::Onward, Some(sum)) => Some(loosened(&sum.beliefs, &used(&sum.labeling, model))?),
                     _ => init.clone(),
                 };
                 super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)?
@@ -299,6 +303,15 @@ impl Earlier {
 fn used(labeling: &Labeling, model: &Model) -> Vec<usize> {
     let counts = labeling.histogram(model.labels());
     (0..counts.len()).filter(|&i| counts[i] > 0).collect()
+}
+
+/// Beliefs of which a part is shared out among the labels `among`.
+fn loosened(beliefs: &Beliefs, among: &[usize]) -> Result<Beliefs> {
+    let mut values: Vec<f32> = beliefs.as_slice().iter().map(|y| (1.0 - LOOSENED) * y).collect();
+    for row in values.chunks_exact_mut(beliefs.labels()) {
+        among.iter().for_each(|&i| row[i] += LOOSENED / among.len() as f32);
+    }
+    Beliefs::new(values, beliefs.labels())
 }
 
 /// A labelling of the problem with the labels `keep` as one of the whole problem.

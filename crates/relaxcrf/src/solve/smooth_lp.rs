@@ -15,6 +15,7 @@
 //! others (`frozen.rs`).
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
@@ -74,6 +75,15 @@ pub(super) struct SmoothLp<'m> {
     pub(super) frozen: Frozen<Smoothed>,
     taken: usize,
     proposal: Option<Labeling>,
+    clock: Clock,
+}
+
+/// Sees to it that a limited time ends with a labelling of the last beliefs.
+struct Clock {
+    /// How long a labelling takes, as far as known.
+    polish: Duration,
+    /// The time is as good as up, and its last labelling has been made.
+    closed: bool,
 }
 
 /// Where the method stands on a problem.
@@ -243,7 +253,14 @@ impl<'m> SmoothLp<'m> {
     pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
         let cuts = cuts_for(model, "smooth-lp")?;
         let whole = Smoothed::new(model, &cuts, options.cells);
-        Ok(Self { model, whole, frozen: Frozen::new(model, cuts), taken: 0, proposal: None })
+        Ok(Self {
+            model,
+            whole,
+            frozen: Frozen::new(model, cuts),
+            taken: 0,
+            proposal: None,
+            clock: Clock { polish: Duration::ZERO, closed: false },
+        })
     }
 
     /// A mean of many z: a certificate of a bound.
@@ -295,7 +312,7 @@ impl RowStep for Walk<'_> {
 
 impl Solver for SmoothLp<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        let y = beliefs.as_mut_slice();
+        let (y, started) = (beliefs.as_mut_slice(), Instant::now());
         let was_whole = self.frozen.is_whole();
         let (objective, residual) = self.frozen.step(context, &mut self.whole, y);
         let polish = if was_whole {
@@ -305,8 +322,15 @@ impl Solver for SmoothLp<'_> {
             // The end of a view.
             self.frozen.is_whole()
         };
-        if polish {
+        let step = started.elapsed();
+        // A labelling takes about as long as a few steps.
+        let needed = step + self.clock.polish.max(2 * step);
+        let closing = !self.clock.closed && context.time_left().is_some_and(|left| left <= needed);
+        self.clock.closed |= closing;
+        if polish || closing {
+            let started = Instant::now();
             self.proposal = self.polished(context, beliefs);
+            self.clock.polish = started.elapsed();
         }
         let bound = self.whole.bounds.best;
         Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
