@@ -243,6 +243,7 @@ mod tests {
         let (model, settings) = (model(), Settings::default());
         let mut context = Context::new(&model, &settings, Instant::now());
         let got = meetings(&mut context, &labeling());
+        assert_eq!(got.len(), LABELS * LABELS);
 
         let unit: Vec<f32> =
             (0..POINTS * POINTS).map(|k| f32::from(u8::from(k / POINTS == k % POINTS))).collect();
