@@ -10,7 +10,7 @@ use relaxcrf::{Beliefs, Labeling, Model, ModelBuilder, energy};
 const POINTS: usize = 12;
 const LABELS: usize = 4;
 
-/// Costs of every kind, among them such that equal labels have to pay and the order of two labels matters not.
+/// Costs of every kind, among them some under which equal labels pay.
 fn kinds() -> Vec<Compatibility> {
     let costly_peace = (0..LABELS * LABELS).map(|k| 0.3 + ((k / LABELS + k % LABELS) as f32).sin()).collect();
     vec![

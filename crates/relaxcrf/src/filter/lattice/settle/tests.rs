@@ -241,7 +241,7 @@ fn settled_blocks_are_splatted_with_the_value_they_settled_for() {
 #[test]
 fn told_changes_are_not_far_too_large() {
     let lattices = lattices();
-    let left: Vec<f32> = (0..POINTS).map(|a| if a / SIDE % 2 == 0 { -0.5 } else { 0.4 }).collect();
+    let left: Vec<f32> = (0..POINTS).map(|a| if (a / SIDE).is_multiple_of(2) { -0.5 } else { 0.4 }).collect();
     let scaling = Scaling { gain: 0.3, left: Some(&left), ..Scaling::NONE };
     let sweep =
         Sweep::new(lattices.iter().map(|lattice| SweepTerm { lattice, scaling }).collect(), 1).unwrap();
