@@ -154,6 +154,10 @@ fn settled_points_stay_certain_while_messages_move_within_the_slack() {
         let Some(Settlement { lane, value, slack }) = settlement else { continue };
         assert_eq!((lane, value), (3, 1.0));
         assert!(slack > 0.0, "settled for nothing");
+        // Three moves use it up: the label's own, the others', and that of the rest. Odds much higher are not told so well.
+        if least < 10.0 {
+            assert!((least - 3.0 * slack - CERTAIN).abs() < 0.02, "odds {least}, slack {slack}");
+        }
         // The worst that can happen: all messages move against the label.
         for row in rows.chunks_exact(stride).take(count) {
             let moved: Vec<f32> = (0..LABELS).map(|l| row[l] + if l == 3 { -slack } else { slack }).collect();
