@@ -254,3 +254,18 @@ fn thread_count_changes_no_bit() {
     assert_eq!(one.beliefs, two.beliefs);
     assert_eq!((lower_bound(&one).to_bits(), one.labeling), (lower_bound(&two).to_bits(), two.labeling));
 }
+
+#[test]
+fn where_the_bound_meets_the_energy_there_is_nothing_left() {
+    let generous = Settings { max_iterations: Some(2000), ..Settings::default() };
+    for method in ["prox-lp", "smooth-lp"] {
+        for seed in 0..2 {
+            // Energies above zero and so little coupling that the LP is as good as the problem.
+            let model = random_model(9, 3, seed, 0.01, FilterKind::Exact);
+            let solution = run(&model, method, &generous);
+            assert_eq!(solution.status, Status::Converged, "{method}, seed {seed}");
+            let left = solution.energy.total() - lower_bound(&solution);
+            assert!(left <= 1e-4 * model.scale(), "{method}, seed {seed}: {left} left");
+        }
+    }
+}

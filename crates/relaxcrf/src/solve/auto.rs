@@ -329,3 +329,25 @@ fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
     }
     Beliefs::new(values, labels)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ModelBuilder;
+
+    #[test]
+    fn labels_are_few_if_half_of_them_are_chosen_by_nobody_who_matters() {
+        const POINTS: usize = 3000;
+        // Every pixel's choice.
+        let few = |labels: usize, choice: &dyn Fn(usize) -> usize| {
+            let unary = (0..POINTS * labels).map(|i| f32::from(u8::from(i % labels != choice(i / labels))));
+            few_labels(&ModelBuilder::points(POINTS, labels).unary(unary.collect()).build().unwrap())
+        };
+        assert!(few(6, &|a| a % 3), "three of six");
+        assert!(!few(6, &|a| a % 4), "four of six");
+        assert!(!few(5, &|a| a % 3), "three of five");
+        // One pixel in a thousand does not count, more do.
+        assert!(few(6, &|a| if a < 3 { 5 } else { a % 3 }));
+        assert!(!few(6, &|a| if a < 4 { 5 } else { a % 3 }));
+    }
+}

@@ -400,4 +400,39 @@ mod tests {
         assert!(z.iter().all(|&v| v == 0.0));
         assert_eq!(context.counts().ordered, 0);
     }
+
+    /// More pixels than are done at a time, by the formula.
+    #[test]
+    fn sums_of_many_pixels() {
+        let (width, height) = (100, 90);
+        for costs in kinds() {
+            let labels = costs.labels();
+            let mut rng = Rng::new(6);
+            let model = ModelBuilder::image(width, height, labels)
+                .unary(vec![0.0; width * height * labels])
+                .gaussian(2.0, 0.3)
+                .compatibility(costs.clone())
+                .filter(FilterKind::Separable)
+                .build()
+                .unwrap();
+            let energies: Vec<f32> = (0..width * height * labels).map(|_| rng.normal() as f32).collect();
+            let y = Beliefs::from_energies(&energies, labels);
+            let mut terms = CutTerms::new(&model, &costs.cuts().unwrap());
+            let worth = terms.sum_up(&model, y.as_slice());
+            let count = terms.cuts.len();
+            assert_eq!(worth.len(), count);
+            for (t, (term, worth)) in terms.cuts.iter().zip(worth).enumerate() {
+                let mut sides = [0.0; 2];
+                let rows = y.as_slice().chunks_exact(labels).zip(terms.inside.chunks_exact(count));
+                for ((row, inside), &d) in rows.zip(model.pairwise().row_sums()) {
+                    let sum: f32 = term.members.iter().map(|&i| row[i]).sum();
+                    assert!((inside[t] - sum).abs() < 1e-5, "{} against {sum}", inside[t]);
+                    sides[0] += f64::from(d * sum);
+                    sides[1] += f64::from(d * (1.0 - sum));
+                }
+                let want = 2.0 * f64::from(term.weight) * sides[0].min(sides[1]);
+                assert!((worth - want).abs() < 1e-4 * want, "{worth} against {want}");
+            }
+        }
+    }
 }

@@ -246,6 +246,8 @@ impl Solver for Graduated<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -275,5 +277,51 @@ mod tests {
             // Nothing is skipped without need.
             assert!(taken + 2 >= affordable.min(80), "{taken} of {affordable}");
         }
+    }
+
+    #[test]
+    fn only_delays_that_the_later_parts_cannot_make_up_are_made_up_at_once() {
+        let schedule = Schedule::default();
+        let (slow, steps) = (schedule.slow() as f32, schedule.steps as f32);
+        // From these places on the schedule hurries if so many times the steps that fit into the time are left.
+        for (from, needed) in [
+            (0.0, 4.5),
+            (0.25 * slow, 3.0),
+            (0.5 * slow, 1.8),
+            (slow, 1.3),
+            (0.85 * steps, 1.1),
+            (steps, 0.9),
+        ] {
+            for k in 0..8 * schedule.steps {
+                let at = k as f32 / 8.0;
+                let affordable = (steps - at) / needed;
+                // With less than a step's time there is no choice.
+                if affordable < 1.0 {
+                    continue;
+                }
+                let want = if at >= from { needed } else { 1.0 };
+                let got = schedule.stride(at, affordable);
+                assert!((got - want).abs() < 1e-3, "at {at} with {needed} times too many: {got}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_pace_follows_the_last_steps() {
+        let ago = |seconds: u64| Instant::now().checked_sub(Duration::from_secs(seconds));
+        // Clocks may be younger than that.
+        let (Some(slower), Some(faster)) = (ago(40), ago(10)) else { return };
+        let next = |last: Instant, seconds: Option<f32>| {
+            let mut pace = Pace { last, seconds };
+            let told = pace.stepped();
+            assert_eq!(pace.seconds, Some(told));
+            told
+        };
+        // A fifth of the way from what steps took before to what this one took; the clock runs on a little.
+        for (last, before, want) in [(slower, 20.0, 24.0), (faster, 20.0, 18.0)] {
+            let told = next(last, Some(before));
+            assert!((want - 0.01..want + 1.0).contains(&told), "{told} against {want}");
+        }
+        assert!((40.0..45.0).contains(&next(slower, None)), "nothing is known before the first");
     }
 }

@@ -346,4 +346,24 @@ mod tests {
             assert_eq!(steps, wait);
         }
     }
+
+    /// More rows than are done at a time.
+    #[test]
+    fn many_rows_are_gathered_and_widened_again() {
+        let (pixels, labels) = (9000, 7);
+        let rows = HeldRows { held: vec![1, 4], labels };
+        let value = |k: usize| match k % labels {
+            1 => 1.0 + (k / labels) as f32,
+            4 => -0.5 * (k / labels) as f32,
+            _ => 0.0,
+        };
+        let y: Vec<f32> = (0..pixels * labels).map(value).collect();
+        let narrow = rows.gathered(&y);
+        assert!(narrow.chunks_exact(2).enumerate().all(|(a, r)| r == [1.0 + a as f32, -0.5 * a as f32]));
+        assert!(rows.widened(&narrow) == y);
+        let mut spread_out = vec![f32::NAN; y.len()];
+        spread_out[..narrow.len()].copy_from_slice(&narrow);
+        spread(&mut spread_out, labels, &rows.held);
+        assert!(spread_out == y);
+    }
 }

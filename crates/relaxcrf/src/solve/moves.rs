@@ -310,4 +310,28 @@ mod tests {
             moves_cost_what_they_say(Kind::Swap, &odd, seed);
         }
     }
+
+    #[test]
+    fn labels_that_like_to_be_mixed_are_not_swapped() {
+        // To differ is free, or less than what equal labels pay.
+        let free = Compatibility::matrix(2, vec![0.0; 4]).unwrap();
+        let peace = Compatibility::matrix(2, vec![1.0, 0.4, 0.4, 0.0]).unwrap();
+        let war = Compatibility::matrix(2, vec![1.0, 0.6, 0.6, 0.0]).unwrap();
+        for (costs, swapped) in [(free, false), (peace, false), (war, true)] {
+            let model = ModelBuilder::points(POINTS, 2)
+                .unary((0..2 * POINTS).map(|k| (k as f32).sin()).collect())
+                .features((0..POINTS).map(|a| 0.3 * a as f32).collect(), 1, WEIGHT)
+                .compatibility(costs)
+                .filter(FilterKind::Exact)
+                .build()
+                .unwrap();
+            let settings = Settings::default();
+            let mut context = Context::new(&model, &settings, Instant::now());
+            let x = Labeling::new((0..POINTS).map(|a| (a % 2) as u16).collect());
+            let mut beliefs = Beliefs::from_labeling(&x, 2);
+            let step = Moves::new(&model, Kind::Swap).unwrap().step(&mut context, &mut beliefs);
+            assert_eq!(context.counts().filter > 0, swapped);
+            assert!(swapped || (step.residual == 0.0 && beliefs.argmax() == x));
+        }
+    }
 }

@@ -279,3 +279,67 @@ pub(super) fn blend(y: &mut [f32], target: &[f32], step: f32) {
 pub(super) fn smallest_curvature(model: &Model) -> f32 {
     (1e-6 * model.scale() / model.pixels() as f64) as f32 + f32::MIN_POSITIVE
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ModelBuilder;
+    use crate::filter::{Direction, Scratch};
+    use crate::model::FilterKind;
+
+    /// A step with the labels that are held, and the least energy of the others, is a step with all labels.
+    #[test]
+    fn labels_that_nobody_believes_in_count_as_in_full_rows() {
+        const POINTS: usize = 12;
+        for tempting in [2.0, 0.0, -3.0] {
+            let number = |k: usize| ((k * k) as f32 * 0.71).sin().abs();
+            let unary = (0..4 * POINTS).map(|k| number(k) + if k % 4 > 1 { tempting } else { 0.0 }).collect();
+            let model = ModelBuilder::points(POINTS, 4)
+                .unary(unary)
+                .features((0..POINTS).map(|a| 0.4 * a as f32).collect(), 1, 0.3)
+                .filter(FilterKind::Exact)
+                .build()
+                .unwrap();
+            let narrow = model.restrict(&[0, 1]).unwrap();
+            let others: Vec<f32> = model.linear().chunks_exact(4).map(|row| row[2].min(row[3])).collect();
+            // Beliefs now and before, and K of them.
+            let rows = |labels: usize, salt: usize| -> (Vec<f32>, Vec<f32>) {
+                let share = |a: usize| number(7 * a + salt);
+                let row = |a: usize| [share(a), 1.0 - share(a), 0.0, 0.0].into_iter().take(labels);
+                let y: Vec<f32> = (0..POINTS).flat_map(row).collect();
+                let mut filtered = vec![0.0; y.len()];
+                let forward = Direction::Forward;
+                model.pairwise().apply(forward, &y, labels, &mut filtered, &mut Scratch::new());
+                (y, filtered)
+            };
+            let step = |model: &Model, labels: usize, others: Option<&[f32]>| {
+                let quadratic = Quadratic::new(model);
+                let [now, before] = [1, 2].map(|salt| rows(labels, salt));
+                let intruded = AtomicBool::new(false);
+                let mut out = vec![0.0; POINTS * labels];
+                let forward = Forward {
+                    quadratic: &quadratic,
+                    y: [&now.0, &before.0],
+                    filtered: [&now.1, &before.1],
+                    beta: 0.2,
+                    c: model.pairwise().row_sums(),
+                    floor: smallest_curvature(model),
+                    others,
+                    intruded: &intruded,
+                };
+                let (bound, _) = for_row_pairs(&mut out, labels, forward);
+                (out, bound, intruded.into_inner())
+            };
+            let (full, bound, _) = step(&model, 4, None);
+            let (few, bound_of_few, intruded) = step(&narrow, 2, Some(&others));
+            let tiny = 1e-5 * model.scale();
+            assert!((bound - bound_of_few).abs() < tiny, "{bound_of_few} against {bound}");
+            assert_eq!(intruded, full.chunks_exact(4).any(|row| row[2] + row[3] > 0.0), "{tempting}");
+            if !intruded {
+                for (full, few) in full.chunks_exact(4).zip(few.chunks_exact(2)) {
+                    assert!((full[0] - few[0]).abs() < 1e-5 && (full[1] - few[1]).abs() < 1e-5);
+                }
+            }
+        }
+    }
+}

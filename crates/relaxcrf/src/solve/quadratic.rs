@@ -334,4 +334,46 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_convex_gradient_changes_by_no_more_than_told() {
+        let strong =
+            |entries: &[f32]| Compatibility::matrix(2, entries.iter().map(|e| 10.0 * e).collect()).unwrap();
+        let mut kinds = compatibilities();
+        kinds.extend([strong(&[0.0, -1.0, -1.0, 0.0]), strong(&[0.5, 1.0, 1.0, -0.2])]);
+        for mu in kinds {
+            let model = model(mu);
+            let labels = model.labels();
+            let c = model.pairwise().row_sums();
+            for form in [Quadratic::new(&model), Quadratic::dominated(&model)] {
+                let gradient = |y: &[f32]| {
+                    let (ky, mut out) = (filtered(&model, y), vec![0.0; y.len()]);
+                    for (a, row) in out.chunks_exact_mut(labels).enumerate() {
+                        let span = a * labels..(a + 1) * labels;
+                        form.gradient(a, &ky[span.clone()], &y[span], c[a], row);
+                    }
+                    out
+                };
+                let zero = gradient(&vec![0.0; 6 * labels]);
+                for case in 0..30 {
+                    // Directions that sum to zero; in every third case the same at all pixels.
+                    let mut d: Vec<f32> = (0..6 * labels)
+                        .map(|k| {
+                            let a = if case % 3 == 0 { 0 } else { k / labels };
+                            ((a * 7 + k % labels + 11 * case) as f32 * 1.9).sin()
+                        })
+                        .collect();
+                    d.chunks_exact_mut(labels).for_each(|row| {
+                        let mean = row.iter().sum::<f32>() / labels as f32;
+                        row.iter_mut().for_each(|v| *v -= mean);
+                    });
+                    let change = gradient(&d).iter().zip(&zero).map(|(g, z)| g - z).collect::<Vec<_>>();
+                    let along: f32 = change.iter().zip(&d).map(|(g, d)| g * d).sum();
+                    let squares = d.chunks_exact(labels).map(|row| row.iter().map(|v| v * v).sum::<f32>());
+                    let told = form.lipschitz() * squares.zip(c).map(|(s, c)| s * c).sum::<f32>();
+                    assert!(along <= told * 1.001 + 1e-4, "{along} against {told}");
+                }
+            }
+        }
+    }
 }

@@ -344,3 +344,79 @@ impl Solver for SmoothLp<'_> {
         self.polished(context, beliefs).into_iter().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::ModelBuilder;
+    use crate::model::FilterKind;
+    use crate::solve::Settings;
+
+    const POINTS: usize = 60;
+
+    fn model() -> Model {
+        ModelBuilder::points(POINTS, 3)
+            .unary((0..3 * POINTS).map(|k| ((k * k) as f32 * 0.37).sin()).collect())
+            .features((0..POINTS).map(|a| 0.2 * a as f32).collect(), 1, 0.3)
+            .filter(FilterKind::Exact)
+            .build()
+            .unwrap()
+    }
+
+    fn iterates(model: &Model, most_cells: usize) -> Iterates {
+        Iterates::new(model, &model.compatibility().cuts().unwrap(), most_cells)
+    }
+
+    #[test]
+    fn parts_are_refined_when_the_bound_stalls_and_little_is_left_with_them() {
+        // A window after which the bound has risen by a share of the gap, 10, and what is left with these parts.
+        let after = |rise: f64, left_here: f64| {
+            let mut it = iterates(&model(), 63);
+            (it.bound, it.averaged, it.momentum, it.extrapolation) = (0.0, 30.0, 5.0, 0.5);
+            let mut taken = 0;
+            while it.cells == FIRST_CELLS && taken < 2 * WINDOW {
+                taken += 1;
+                it.bound += 10.0 * rise / WINDOW as f64;
+                it.refine(left_here, 10.0);
+            }
+            (it, taken)
+        };
+        let (it, taken) = after(0.04, 1.0);
+        assert_eq!((it.cells, taken), (2 * FIRST_CELLS + 1, WINDOW + 1), "as soon as there is a window");
+        // Steps begin anew, and the new z soon outweighs the mean of the old.
+        assert_eq!((it.at_level, it.momentum, it.extrapolation), (0, 1.0, 0.0));
+        assert_eq!(it.averaged, 30.0 / MEAN_POWER);
+        assert_eq!(after(0.07, 1.0).0.cells, FIRST_CELLS, "the bound still rises");
+        assert_eq!(after(0.04, 3.0).0.cells, FIRST_CELLS, "there is work left with these parts");
+        let mut it = iterates(&model(), 40);
+        it.bound = 0.0;
+        for _ in 0..5 * WINDOW {
+            it.refine(0.1, 10.0);
+        }
+        assert_eq!(it.cells, 40, "not more than the most");
+    }
+
+    #[test]
+    fn labellings_are_those_of_a_few_steps_of_dc_neg() {
+        let model = model();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut solver = SmoothLp::new(&model, SmoothOptions::default()).unwrap();
+        let mut beliefs = Beliefs::from_energies(model.unary(), 3);
+        let by_dc_neg = |context: &mut Context, beliefs: &Beliefs| {
+            let (mut dc_neg, mut y) = (DcNeg::new(&model).unwrap(), beliefs.clone());
+            (0..POLISH_STEPS).for_each(|_| {
+                dc_neg.step(context, &mut y);
+            });
+            y.argmax()
+        };
+        assert_eq!(solver.candidates(&mut context, &beliefs), [by_dc_neg(&mut context, &beliefs)]);
+        for taken in 1..=2 * POLISH_EVERY {
+            solver.step(&mut context, &mut beliefs);
+            let expected = taken.is_multiple_of(POLISH_EVERY).then(|| by_dc_neg(&mut context, &beliefs));
+            assert_eq!(solver.proposal(), expected, "iteration {taken}");
+        }
+    }
+}

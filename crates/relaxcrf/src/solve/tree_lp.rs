@@ -207,3 +207,115 @@ fn excess(tree: &LabelTree, costs: &Compatibility, meetings: &[f64]) -> f64 {
     let over = |i: usize, j: usize| f64::from(tree.distance(i, j) - costs.cost(i, j));
     meetings.iter().enumerate().map(|(k, m)| m * over(k / labels, k % labels)).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::filter::{Direction, Scratch};
+    use crate::model::{FilterKind, ModelBuilder};
+    use crate::solve::Settings;
+
+    const POINTS: usize = 9;
+    const LABELS: usize = 4;
+
+    /// A line of points under costs that no tree gives.
+    fn model() -> Model {
+        let costs =
+            (0..LABELS * LABELS).map(|k| ((k / LABELS).abs_diff(k % LABELS) as f32).powf(1.5)).collect();
+        ModelBuilder::points(POINTS, LABELS)
+            .unary((0..POINTS * LABELS).map(|k| (k as f32).sin().abs()).collect())
+            .features((0..POINTS).map(|a| 0.3 * a as f32).collect(), 1, 0.2)
+            .compatibility(Compatibility::matrix(LABELS, costs).unwrap())
+            .filter(FilterKind::Exact)
+            .build()
+            .unwrap()
+    }
+
+    /// Label 3 is not used: it meets none.
+    fn labeling() -> Labeling {
+        Labeling::new(vec![0, 0, 1, 1, 1, 2, 0, 2, 2])
+    }
+
+    #[test]
+    fn labels_meet_as_much_as_their_pixels_see_of_each_other() {
+        let (model, settings) = (model(), Settings::default());
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let got = meetings(&mut context, &labeling());
+        assert_eq!(got.len(), LABELS * LABELS);
+
+        let unit: Vec<f32> =
+            (0..POINTS * POINTS).map(|k| f32::from(u8::from(k / POINTS == k % POINTS))).collect();
+        let mut k = vec![0.0; POINTS * POINTS];
+        model.pairwise().apply(Direction::Forward, &unit, POINTS, &mut k, &mut Scratch::new());
+        let all: f64 = k.iter().map(|&v| f64::from(v)).sum();
+        let label = |a: usize| usize::from(labeling().as_slice()[a]);
+        for (pair, got) in got.iter().enumerate() {
+            let (i, j) = (pair / LABELS, pair % LABELS);
+            let meet = (0..POINTS * POINTS).filter(|p| label(p / POINTS) == i && label(p % POINTS) == j);
+            // A thousandth of all is spread over the pairs of labels.
+            let want = meet.map(|p| f64::from(k[p])).sum::<f64>() + 1e-3 * all / (LABELS * LABELS) as f64;
+            assert!((got - want).abs() < 1e-5 * all, "labels {i} and {j}: {got} against {want}");
+            assert!(*got > 0.0, "even those that do not meet count a little");
+        }
+    }
+
+    #[test]
+    fn trees_that_were_used_are_not_chosen_again_and_those_that_fit_come_first() {
+        let (model, settings) = (model(), Settings::default());
+        let costs = model.compatibility();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let met = meetings(&mut context, &labeling());
+        let nested = LabelTree::nested(costs);
+        let mut solver = TreeLp {
+            options: TreeOptions::default(),
+            nested: Some(nested.clone()),
+            done: Vec::new(),
+            best: None,
+            energies: Vec::new(),
+        };
+        for turn in 0..6 {
+            let used = solver.done.clone();
+            let sampled = (turn * SAMPLES..(turn + 1) * SAMPLES)
+                .map(|k| LabelTree::sample(costs, &mut Rng::stream(settings.seed, k)));
+            let fresh: Vec<LabelTree> =
+                sampled.chain([nested.clone()]).filter(|tree| !used.contains(&tree.cuts())).collect();
+            let Some(tree) = solver.choose(&mut context, &labeling()) else {
+                assert!(fresh.is_empty(), "there were trees to choose from");
+                break;
+            };
+            assert!(!used.contains(&tree.cuts()) && solver.done.last() == Some(&tree.cuts()));
+            let overrated = |tree: &LabelTree| -> f64 {
+                let pairs = (0..LABELS * LABELS).map(|k| (k / LABELS, k % LABELS));
+                let over = |(i, j)| f64::from(tree.distance(i, j)) - f64::from(costs.cost(i, j));
+                pairs.zip(&met).map(|(pair, m)| m * over(pair)).sum()
+            };
+            let least = fresh.iter().map(overrated).fold(f64::INFINITY, f64::min);
+            assert!(overrated(&tree) <= least * (1.0 + 1e-5), "turn {turn}: {} {least}", overrated(&tree));
+        }
+        assert!(solver.done.len() > 1);
+    }
+
+    #[test]
+    fn the_start_is_no_worse_than_what_it_is_made_of() {
+        let settings = Settings::default();
+        for (strength, seed) in [(0.01, 1), (0.3, 2), (3.0, 3)] {
+            let mut r = Rng::new(seed);
+            let model = ModelBuilder::points(POINTS, LABELS)
+                .unary((0..POINTS * LABELS).map(|_| r.next_f64() as f32).collect())
+                .features((0..POINTS).map(|a| 0.3 * a as f32).collect(), 1, strength)
+                .compatibility(model().compatibility().clone())
+                .filter(FilterKind::Exact)
+                .build()
+                .unwrap();
+            let mut context = Context::new(&model, &settings, Instant::now());
+            let beliefs = Beliefs::from_energies(model.unary(), LABELS);
+            let (x, energy) = start(&mut context, &beliefs);
+            let of = |x: &Labeling| energy::of_labeling(&model, x).unwrap().total();
+            assert!((of(&x) - energy).abs() < 1e-5, "{} {energy}", of(&x));
+            assert!(energy <= of(&beliefs.argmax()) + 1e-6);
+            assert!(energy::of_constants(&model).iter().all(|&e| energy <= e + 1e-6));
+        }
+    }
+}

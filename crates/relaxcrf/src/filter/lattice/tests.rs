@@ -364,3 +364,46 @@ fn a_channel_left_over_by_full_blocks_is_filtered_as_alone() {
         near(row[channels - 1], *want);
     }
 }
+
+/// The same with few rows, where it takes three full blocks, in the dimensions that have kernels of their own.
+#[test]
+fn a_channel_left_over_by_wide_blocks_is_filtered_as_alone() {
+    let channels = 97;
+    for dims in [2, 5] {
+        let lattice = Lattice::new(&cloud(150, dims), dims, Blur::Symmetric).unwrap();
+        assert_eq!(lattice.block_width(channels), 32);
+        let values: Vec<f32> = cloud(150, channels).iter().map(|v| v - 2.0).collect();
+        let mut together = vec![0.0; values.len()];
+        let forward = Direction::Forward;
+        lattice.apply(forward, &values, channels, Scaling::NONE, &mut together, &mut Scratch::new());
+        let last: Vec<f32> = values.iter().skip(channels - 1).step_by(channels).copied().collect();
+        let mut alone = vec![0.0; last.len()];
+        lattice.apply(forward, &last, 1, Scaling::NONE, &mut alone, &mut Scratch::new());
+        for (row, want) in together.chunks_exact(channels).zip(&alone) {
+            assert!((row[channels - 1] - want).abs() < 1e-4 * (1.0 + want.abs()), "{dims} dimensions");
+        }
+    }
+}
+
+/// Bins that are weighed at the vertices, more of these than are weighed at a time, against a channel for each bin.
+#[test]
+fn bins_weighed_at_many_vertices_are_sums_of_indicators() {
+    let (points, count) = (30_000, 20);
+    let features: Vec<f32> = cloud(points, 2).iter().map(|f| 12.0 * f).collect();
+    let lattice = Lattice::new(&features, 2, Blur::Symmetric).unwrap();
+    assert!(lattice.rows > 1024 && lattice.rows * count <= 8 * points, "{} rows", lattice.rows);
+    let bins: Vec<u16> = (0..points).map(|a| (a * a % count) as u16).collect();
+    let table: Vec<f32> = (0..count * count).map(|k| (k as f32).sin()).collect();
+    let mut got = vec![0.0; points];
+    let binned = crate::filter::Binned { bins: &bins, count, table: &table };
+    lattice.apply_binned(binned, Scaling::NONE, &mut got, &mut Scratch::new());
+    let mut indicators = vec![0.0; points * count];
+    bins.iter().enumerate().for_each(|(a, &b)| indicators[a * count + usize::from(b)] = 1.0);
+    let mut sums = vec![0.0; points * count];
+    lattice.apply(Direction::Forward, &indicators, count, Scaling::NONE, &mut sums, &mut Scratch::new());
+    for (a, (got, sums)) in got.iter().zip(sums.chunks_exact(count)).enumerate() {
+        let weights = &table[usize::from(bins[a]) * count..][..count];
+        let want: f32 = weights.iter().zip(sums).map(|(w, s)| w * s).sum();
+        assert!((got - want).abs() < 1e-3 * sums.iter().sum::<f32>(), "point {a}: {got} against {want}");
+    }
+}

@@ -212,3 +212,27 @@ fn calls_for_some_of_the_pixels_count_by_their_share() {
     let most = solution.iterations + solution.iterations / 5 + 1;
     assert!(solution.counts.ordered <= most, "{} in {}", solution.counts.ordered, solution.iterations);
 }
+
+/// With one z instead of a mean of many, the objective of both problems is the same at the same beliefs.
+#[test]
+fn frozen_pixels_keep_their_part_of_the_objective() {
+    let mut rng = Rng::new(13);
+    for costs in [Compatibility::potts(3), Compatibility::linear(4, Some(2.0)).unwrap()] {
+        let model = model(FilterKind::Exact, Normalization::Symmetric, costs.clone(), 0.7, &mut rng);
+        let cuts = costs.cuts().unwrap();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut whole = Iterates::new(&model, &cuts, 31);
+        let start = beliefs(model.labels(), &mut rng);
+        let mut view = View::choose(&model, &cuts, &whole, &start).unwrap();
+        let (objective, _) = whole.step(&mut context, &mut start.clone());
+        view.watch(&mut context, &whole);
+        let point = whole.point.clone();
+        view.open(&model, &whole, &point).unwrap();
+        let of_open: f64 = (view.model.unary().iter().zip(&view.inner.mean).zip(&view.y))
+            .map(|((&phi, &z), &y)| (f64::from(phi) + f64::from(z)) * f64::from(y))
+            .sum();
+        let got = view.objective + of_open;
+        assert!((got - objective).abs() < 1e-5 * model.scale(), "{got} against {objective}");
+    }
+}
