@@ -365,8 +365,8 @@ mod tests {
             .unwrap()
     }
 
-    fn iterates(model: &Model, most_cells: usize) -> Iterates {
-        Iterates::new(model, &model.compatibility().cuts().unwrap(), most_cells)
+    fn iterates(model: &Model, most_cells: usize) -> Smoothed {
+        Smoothed::new(model, &model.compatibility().cuts().unwrap(), most_cells)
     }
 
     #[test]
@@ -374,11 +374,11 @@ mod tests {
         // A window after which the bound has risen by a share of the gap, 10, and what is left with these parts.
         let after = |rise: f64, left_here: f64| {
             let mut it = iterates(&model(), 63);
-            (it.bound, it.averaged, it.momentum, it.extrapolation) = (0.0, 30.0, 5.0, 0.5);
+            (it.bounds.best, it.averaged, it.momentum, it.extrapolation) = (0.0, 30.0, 5.0, 0.5);
             let mut taken = 0;
             while it.cells == FIRST_CELLS && taken < 2 * WINDOW {
                 taken += 1;
-                it.bound += 10.0 * rise / WINDOW as f64;
+                it.bounds.best += 10.0 * rise / WINDOW as f64;
                 it.refine(left_here, 10.0);
             }
             (it, taken)
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(after(0.07, 1.0).0.cells, FIRST_CELLS, "the bound still rises");
         assert_eq!(after(0.04, 3.0).0.cells, FIRST_CELLS, "there is work left with these parts");
         let mut it = iterates(&model(), 40);
-        it.bound = 0.0;
+        it.bounds.best = 0.0;
         for _ in 0..5 * WINDOW {
             it.refine(0.1, 10.0);
         }

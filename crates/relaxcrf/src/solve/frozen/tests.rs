@@ -222,14 +222,14 @@ fn frozen_pixels_keep_their_part_of_the_objective() {
         let cuts = costs.cuts().unwrap();
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
-        let mut whole = Iterates::new(&model, &cuts, 31);
+        let mut whole = Smoothed::new(&model, &cuts, 31);
         let start = beliefs(model.labels(), &mut rng);
-        let mut view = View::choose(&model, &cuts, &whole, &start).unwrap();
+        let mut watched = Watched::choose(&model, &cuts, &whole, &start).unwrap();
+        // The first z is that of the start itself.
         let (objective, _) = whole.step(&mut context, &mut start.clone());
-        view.watch(&mut context, &whole);
-        let point = whole.point.clone();
-        view.open(&model, &whole, &point).unwrap();
-        let of_open: f64 = (view.model.unary().iter().zip(&view.inner.mean).zip(&view.y))
+        watched.watch(&mut context, &whole);
+        let view = watched.open(&model, &cuts, &mut whole, &start).unwrap();
+        let of_open: f64 = (view.model.unary().iter().zip(view.inner.certificate()).zip(&view.y))
             .map(|((&phi, &z), &y)| (f64::from(phi) + f64::from(z)) * f64::from(y))
             .sum();
         let got = view.objective + of_open;
