@@ -190,7 +190,7 @@ impl Problem {
             Method::Graduated(_) => arrays(5),
             Method::Lp(_) => arrays(7) + columns,
             Method::SmoothLp(_) => arrays(9) + layers + view,
-            Method::ProxLp(_) => arrays(6) + columns,
+            Method::ProxLp(_) => arrays(6) + columns + view,
             Method::Exact => arrays(6) + layers + view,
             Method::Expand | Method::Swap => arrays(2) + 32 * n + self.scratch(8),
             Method::TreeLp(_) => arrays(11) + columns,
