@@ -39,6 +39,26 @@ fn stages_end_by_convergence_or_by_their_limit() {
 }
 
 #[test]
+fn a_gap_that_was_asked_for_ends_the_run() {
+    let model = random_model(40, 3, 8, 0.1, FilterKind::Exact);
+    for method in ["qp+smooth-lp", "lp", "prox-lp", "auto"] {
+        let with = |until_gap| Settings { until_gap, tolerance: Some(0.0), ..Settings::default() };
+        let whole = run(&model, method, &with(None));
+        let wanted = 2.0 * whole.gap().unwrap() + 1e-3;
+        let found = run(&model, method, &with(Some(wanted)));
+        assert_eq!(found.status, Status::GapReached, "{method}");
+        assert!(found.gap().unwrap() <= wanted && found.iterations < whole.iterations, "{method}");
+        let bound = found.lower_bound.unwrap().value;
+        let energy = found.energy.total();
+        assert!((found.trace.last().unwrap().lower_bound.unwrap() - bound).abs() < 1e-9);
+        // Not reached one iteration earlier.
+        let before = &found.trace[found.trace.len() - 2];
+        let gap = before.lower_bound.map(|b| (before.energy - b) / before.energy.abs());
+        assert!(energy - bound <= wanted * energy.abs() && gap.is_none_or(|g| g > wanted), "{method}");
+    }
+}
+
+#[test]
 fn methods_are_read_as_they_are_written() {
     let written = [
         "graduated:steps=10",

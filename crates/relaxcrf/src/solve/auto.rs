@@ -90,6 +90,11 @@ const LOOSENED: f32 = 0.3;
 
 /// Decides from the model and the settings. With a time limit, one filter call is made to see how long it takes.
 pub fn plan(model: &Model, settings: &Settings) -> Plan {
+    plan_for(model, settings.time_limit.map(|limit| affordable(model, limit)))
+}
+
+/// Decides from the model and how many updates of the beliefs there is time for, if it is limited.
+fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
     use Scope::{Onward, Used, Whole};
     let mut reasons = Vec::new();
     let mut say = |text: String| reasons.push(text);
@@ -121,9 +126,8 @@ pub fn plan(model: &Model, settings: &Settings) -> Plan {
             Some(("exact", _)) => say("two labels: `exact` finds the optimum and proves it".into()),
             Some(_) => say("the LP gives a bound and usually the lowest energy".into()),
         }
-        match settings.time_limit {
-            Some(limit) => {
-                let updates = affordable(model, limit);
+        match updates {
+            Some(updates) => {
                 say(format!("the time limit is enough for about {updates:.0} updates"));
                 // Where few labels matter, most steps of the schedule are made with those alone.
                 let share = if few_labels(model) { SHARE_OF_FEW_LABELS } else { 1.0 };
@@ -163,7 +167,12 @@ fn affordable(model: &Model, limit: Duration) -> f64 {
     let mut out = vec![0.0; values.len()];
     let before = Instant::now();
     model.pairwise().apply(Direction::Forward, &values, channels, &mut out, &mut Scratch::new());
-    let call = before.elapsed().as_secs_f64() * model.labels() as f64 / channels as f64;
+    updates_within(limit, before.elapsed(), channels, model.labels())
+}
+
+/// How many updates fit into the time if a filter call for some of the labels takes so long.
+fn updates_within(limit: Duration, call: Duration, channels: usize, labels: usize) -> f64 {
+    let call = call.as_secs_f64() * labels as f64 / channels as f64;
     limit.as_secs_f64() / (CALLS_PER_STEP * call).max(1e-9)
 }
 
@@ -334,6 +343,42 @@ fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
 mod tests {
     use super::*;
     use crate::ModelBuilder;
+
+    /// Pixels that choose one of so many labels, and are coupled.
+    fn choosing(labels: usize, chosen: usize) -> Model {
+        const POINTS: usize = 24;
+        let unary = (0..POINTS * labels).map(|k| f32::from(u8::from(k % labels != k / labels % chosen)));
+        ModelBuilder::points(POINTS, labels)
+            .unary(unary.collect())
+            .features((0..POINTS).map(|a| a as f32).collect(), 1, 1.0)
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn the_schedule_comes_first_if_there_is_time_for_it() {
+        let first = |model: &Model, updates: f64| plan_for(model, Some(updates)).runs[0].pipeline.to_string();
+        let steps = Schedule::default().steps as f64;
+        let many = choosing(4, 4);
+        assert_eq!(first(&many, steps), "graduated");
+        assert_eq!(first(&many, steps - 0.5), SHORT);
+        // Steps with few labels take less.
+        let few = choosing(8, 3);
+        assert_eq!(first(&few, SHARE_OF_FEW_LABELS * steps + 0.5), "graduated");
+        assert_eq!(first(&few, SHARE_OF_FEW_LABELS * steps - 0.5), SHORT);
+    }
+
+    #[test]
+    fn updates_are_what_the_time_is_enough_for() {
+        let seconds = Duration::from_secs_f64;
+        // 8 of 16 labels in 0.05 s: an update of all takes 1.4 times 0.1 s.
+        let found = updates_within(seconds(14.0), seconds(0.05), 8, 16);
+        assert!((found - 100.0).abs() < 1e-6, "{found}");
+        assert!(updates_within(seconds(1.0), Duration::ZERO, 1, 1).is_finite());
+        // Twice the time is enough for about twice as much, whatever a call takes here.
+        let model = choosing(4, 4);
+        assert!(affordable(&model, seconds(1000.0)) > 10.0 * affordable(&model, seconds(1.0)));
+    }
 
     #[test]
     fn labels_are_few_if_half_of_them_are_chosen_by_nobody_who_matters() {

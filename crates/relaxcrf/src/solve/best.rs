@@ -95,3 +95,49 @@ impl Best {
         (self.labeling, self.energy, self.bound)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::ModelBuilder;
+    use crate::solve::Settings;
+
+    #[test]
+    fn gaps_are_relative_to_the_energy() {
+        assert_eq!(relative_gap(200.0, 150.0), 0.25);
+        assert_eq!(relative_gap(-200.0, -250.0), 0.25);
+        assert_eq!(relative_gap(4.0, 4.5), 0.0, "rounding may put a bound above");
+        assert_eq!(relative_gap(0.0, 0.0), 0.0);
+        assert!(relative_gap(0.0, -1.0) > 1e300);
+    }
+
+    #[test]
+    fn the_lowest_energy_and_the_highest_bound_are_kept() {
+        let model = ModelBuilder::points(2, 2).unary(vec![0.0, 1.0, 3.0, 1.0]).build().unwrap();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let labels = |x: u16, y: u16| Labeling::new(vec![x, y]);
+        let mut best = Best::unary(&mut context);
+        assert_eq!((best.energy().total(), best.gap()), (1.0, None));
+        assert_eq!(best.offer(&mut context, labels(1, 1)).total(), 2.0);
+        assert_eq!(best.offer(&mut context, labels(1, 1)).total(), 2.0);
+        assert_eq!(best.energy().total(), 1.0);
+        // The same labelling twice in a row, and the best, are not evaluated again.
+        assert_eq!(best.offer(&mut context, labels(0, 1)).total(), 1.0);
+        assert_eq!(context.counts().evaluations, 2);
+
+        let (low, high) = (Method::MeanField, Method::DcNeg);
+        best.raise_bound(Some(0.5), &low);
+        assert_eq!(best.gap(), Some(0.5));
+        for useless in [None, Some(0.25), Some(f64::NAN), Some(f64::INFINITY), Some(0.5)] {
+            best.raise_bound(useless, &high);
+            assert_eq!(best.bound(), Some(&Bound { value: 0.5, source: low.to_string() }), "{useless:?}");
+        }
+        best.raise_bound(Some(0.75), &high);
+        assert_eq!(best.bound(), Some(&Bound { value: 0.75, source: high.to_string() }));
+        let (labeling, energy, bound) = best.into_parts();
+        assert_eq!((labeling, energy.total(), bound.unwrap().value), (labels(0, 1), 1.0, 0.75));
+    }
+}

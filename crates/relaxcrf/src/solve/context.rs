@@ -250,6 +250,43 @@ mod tests {
     }
 
     #[test]
+    fn calls_for_a_part_of_the_pixels_count_by_their_share() {
+        let (model, _) = problem();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let part = model.among(&(0..15).collect::<Vec<_>>()).unwrap();
+        let mut ordered = Vec::new();
+        for calls in [2, 1, 3, 2] {
+            context.on(&part, 7.0, |context| {
+                assert_eq!((context.model().pixels(), context.lowest_energy()), (15, 7.0));
+                let (values, mut out) = (vec![0.5; 15 * 3], vec![0.0; 15 * 3]);
+                (0..calls).for_each(|_| context.ordered(&values, 3, OrderedMode::Exact, &mut out));
+            });
+            ordered.push(context.counts().ordered);
+        }
+        // 15 of 40 pixels: 0.75, 1.125, 2.25 and 3 whole calls.
+        assert_eq!(ordered, [0, 1, 2, 3]);
+        assert_eq!(context.lowest_energy(), f64::INFINITY);
+    }
+
+    #[test]
+    fn time_runs_out() {
+        let (model, _) = problem();
+        let hour = Duration::from_secs(3600);
+        let limited = Settings { time_limit: Some(hour), ..Settings::default() };
+        let started = Instant::now();
+        let context = Context::new(&model, &limited, started);
+        assert!(!context.out_of_time());
+        assert!(context.time_left().is_some_and(|left| left <= hour && left > hour / 2));
+        let none = Settings { time_limit: Some(Duration::ZERO), ..Settings::default() };
+        let context = Context::new(&model, &none, started);
+        assert!(context.out_of_time() && context.time_left() == Some(Duration::ZERO));
+        let unlimited = Settings::default();
+        let context = Context::new(&model, &unlimited, started);
+        assert!(!context.out_of_time() && context.time_left().is_none());
+    }
+
+    #[test]
     fn every_use_is_counted_and_the_lowest_energy_kept() {
         let (model, kernel) = problem();
         let settings = Settings::default();
