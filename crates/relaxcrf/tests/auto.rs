@@ -118,8 +118,7 @@ fn going_on_with_the_labels_in_use_gives_answers_to_the_whole_problem() {
 #[test]
 fn a_schedule_in_limited_time_looks_at_its_labels_near_the_end() {
     let model = random_model(60, 4, 2, 0.1, FilterKind::Exact);
-    let settings =
-        Settings { time_limit: Some(std::time::Duration::from_secs(600)), ..Settings::default() };
+    let settings = Settings { time_limit: Some(std::time::Duration::from_secs(600)), ..Settings::default() };
     let found = run(&model, "auto", &settings);
     let schedule: Vec<_> = found.trace.iter().filter(|p| p.stage == 0).collect();
     let evaluated = schedule.iter().filter(|p| p.own_energy.is_some()).map(|p| p.iteration);

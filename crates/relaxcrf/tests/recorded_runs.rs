@@ -22,41 +22,62 @@ const TOLERANCE: f64 = 1e-5;
 const FIRST: usize = 6;
 const EVERY: usize = 5;
 
+/// Runs of so many iterations go on when others would have converged.
+const LONG: usize = 90;
+
 /// Fewest lines of a run that are worth having.
 const FEWEST: usize = 3;
 
-/// Stripes of labels with noise on an image of 20 x 14; the right label leads, where stripes meet hardly.
-fn stripes(costs: Compatibility, dear: usize, seed: u64, filter: FilterKind, how: Normalization) -> Model {
-    const WIDTH: usize = 20;
-    const HEIGHT: usize = 14;
-    let labels = costs.labels();
-    let mut r = Numbers(seed);
-    let (mut unary, mut image) = (Vec::new(), Vec::new());
-    for a in 0..WIDTH * HEIGHT {
-        let (x, y) = ((a % WIDTH) as f32, (a / WIDTH) as f32);
-        let place = (x + 0.3 * y) * (labels - dear) as f32 / 24.2;
-        let lead = if (place - place.round()).abs() < 0.12 { 0.1 } else { 0.9 };
-        unary.extend((0..labels).map(|i| {
-            let aside = if i >= labels - dear { 1.5 } else { 0.0 };
-            1.2 * r.next() + if i == place as usize { aside } else { lead + aside }
-        }));
-        image.extend([60.0 * place.floor() + 25.0 * r.next(), 200.0 * r.next()]);
+/// Stripes of labels with noise; the right label leads by so much, where stripes meet hardly, and some labels are dear.
+struct Stripes {
+    size: [usize; 2],
+    lead: f32,
+    dear: usize,
+    filter: FilterKind,
+    normalization: Normalization,
+}
+
+const STRIPES: Stripes = Stripes {
+    size: [20, 14],
+    lead: 0.9,
+    dear: 0,
+    filter: FilterKind::Lattice,
+    normalization: Normalization::Symmetric,
+};
+
+impl Stripes {
+    fn with(self, costs: Compatibility, seed: u64) -> Model {
+        let ([width, height], labels) = (self.size, costs.labels());
+        let mut r = Numbers(seed);
+        let (mut unary, mut image) = (Vec::new(), Vec::new());
+        for a in 0..width * height {
+            let (x, y) = ((a % width) as f32, (a / width) as f32);
+            let place = (x + 0.3 * y) * (labels - self.dear) as f32 / (width as f32 + 0.3 * height as f32);
+            let lead = if (place - place.round()).abs() < 0.12 { 0.1 } else { self.lead };
+            unary.extend((0..labels).map(|i| {
+                let aside = if i >= labels - self.dear { 1.5 } else { 0.0 };
+                1.2 * r.next() + aside + if i == place as usize { 0.0 } else { lead }
+            }));
+            image.extend([60.0 * place.floor() + 25.0 * r.next(), 200.0 * r.next()]);
+        }
+        let strength = if self.normalization == Normalization::None { 0.05 } else { 1.0 };
+        ModelBuilder::image(width, height, labels)
+            .unary(unary)
+            .gaussian(1.5, 0.5 * strength)
+            .bilateral(image, 4.0, 40.0, strength)
+            .compatibility(costs)
+            .filter(self.filter)
+            .normalization(self.normalization)
+            .build()
+            .unwrap()
     }
-    let strength = if how == Normalization::None { 0.05 } else { 1.0 };
-    ModelBuilder::image(WIDTH, HEIGHT, labels)
-        .unary(unary)
-        .gaussian(1.5, 0.5 * strength)
-        .bilateral(image, 4.0, 40.0, strength)
-        .compatibility(costs)
-        .filter(filter)
-        .normalization(how)
-        .build()
-        .unwrap()
 }
 
 fn solution(model: &Model, method: &str, iterations: usize) -> Solution {
-    let settings =
-        Settings { max_iterations: Some(iterations), evaluate_every: EVERY, ..Settings::default() };
+    // Those that are let run for long should not end before.
+    let tolerance = (iterations >= LONG).then_some(1e-9);
+    let max_iterations = Some(iterations);
+    let settings = Settings { max_iterations, tolerance, evaluate_every: EVERY, ..Settings::default() };
     solve(model, &method.parse().unwrap(), None, &settings, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
@@ -205,21 +226,44 @@ fn points_strongly_coupled() {
 
 #[test]
 fn stripes_on_a_lattice() {
-    let model = stripes(Compatibility::potts(3), 0, 1, FilterKind::Lattice, Normalization::Symmetric);
+    let model = STRIPES.with(Compatibility::potts(3), 1);
     let more = [("smooth-lp", 90), ("prox-lp", 80), ("expand", 2), ("auto", 40)];
     compare("stripes_on_a_lattice", &model, &methods(&[CONVEX, POTTS, &more]));
 }
 
+/// Most pixels are soon certain: the LP goes on with the others.
+#[test]
+fn undecided_borders() {
+    let borders = |labels: usize, lead: f32, seed: u64| {
+        const WIDTH: usize = 32;
+        let mut r = Numbers(seed);
+        let (mut unary, mut features) = (Vec::new(), Vec::new());
+        for a in 0..WIDTH * 24 {
+            let (x, y) = ((a % WIDTH) as f32, (a / WIDTH) as f32);
+            let place = (x + 0.3 * y) * labels as f32 / (WIDTH + 8) as f32;
+            let lead = if (place - place.round()).abs() < 0.08 { 0.1 } else { lead };
+            unary.extend((0..labels).map(|i| 1.2 * r.next() + if i == place as usize { 0.0 } else { lead }));
+            features.extend([x / 4.0, y / 4.0, place.floor() + 0.4 * r.next()]);
+        }
+        let builder = ModelBuilder::points(WIDTH * 24, labels).unary(unary).features(features, 3, 0.8);
+        builder.filter(FilterKind::Lattice).build().unwrap()
+    };
+    let methods = [("smooth-lp", LONG), ("smooth-lp:cells=15", LONG), ("prox-lp:lambda=3", LONG)];
+    compare("undecided_borders", &borders(4, 2.0, 1), &methods);
+    compare("undecided_borders_of_two", &borders(2, 1.0, 2), &methods);
+}
+
 #[test]
 fn few_labels_of_many() {
-    let model = stripes(Compatibility::potts(12), 9, 2, FilterKind::Lattice, Normalization::Symmetric);
+    let model = Stripes { dear: 9, ..STRIPES }.with(Compatibility::potts(12), 2);
     let more = [("smooth-lp", 20), ("mf5+swap", 2), ("mf5+expand", 2), ("auto", 15)];
     compare("few_labels_of_many", &model, &methods(&[CONVEX, POTTS, &more]));
 }
 
 #[test]
 fn two_labels() {
-    let model = stripes(Compatibility::potts(2), 0, 5, FilterKind::Exact, Normalization::None);
+    let exact = Stripes { filter: FilterKind::Exact, normalization: Normalization::None, ..STRIPES };
+    let model = exact.with(Compatibility::potts(2), 5);
     let more = [("exact", 80), ("expand", 2), ("auto", 60)];
     compare("two_labels", &model, &methods(&[CONVEX, POTTS, LINEAR, &more]));
 }
@@ -234,14 +278,14 @@ fn two_labels_strongly_coupled() {
 #[test]
 fn labels_on_a_line() {
     let costs = Compatibility::linear(5, Some(2.0)).unwrap();
-    let model = stripes(costs, 0, 6, FilterKind::Lattice, Normalization::Symmetric);
+    let model = STRIPES.with(costs, 6);
     compare("labels_on_a_line", &model, &methods(&[CONVEX, POTTS, LINEAR, &[("auto", 20)]]));
 }
 
 #[test]
 fn costs_per_label() {
     let costs = Compatibility::per_label(vec![0.4, 1.0, 2.0]).unwrap();
-    let model = stripes(costs, 0, 7, FilterKind::Lattice, Normalization::Symmetric);
+    let model = STRIPES.with(costs, 7);
     compare("costs_per_label", &model, &methods(&[CONVEX, POTTS, LINEAR, &[("auto", 20)]]));
 }
 
@@ -264,6 +308,6 @@ fn costs_for_trees() {
 
 #[test]
 fn one_sided_normalisation() {
-    let model = stripes(Compatibility::potts(3), 0, 10, FilterKind::Lattice, Normalization::Before);
+    let model = Stripes { normalization: Normalization::Before, ..STRIPES }.with(Compatibility::potts(3), 10);
     compare("one_sided_normalisation", &model, &methods(&[&[("mf", 20), ("mf5", 5), ("auto", 10)]]));
 }

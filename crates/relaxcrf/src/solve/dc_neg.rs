@@ -198,3 +198,111 @@ impl Solver for DcNeg<'_> {
         held::step(self, context, beliefs)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::model::{FilterKind, ModelBuilder, Normalization};
+    use crate::rng::Rng;
+    use crate::solve::Settings;
+
+    const POINTS: usize = 30;
+    const LABELS: usize = 6;
+
+    fn model(rng: &mut Rng) -> Model {
+        let mut numbers = |n: usize| (0..n).map(|_| 2.0 * rng.next_f64() as f32).collect::<Vec<_>>();
+        ModelBuilder::points(POINTS, LABELS)
+            .unary(numbers(POINTS * LABELS))
+            .features(numbers(POINTS * 2), 2, 0.5)
+            .filter(FilterKind::Exact)
+            .normalization(Normalization::None)
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn steps_that_raise_the_energy_are_shortened_and_given_up() {
+        let model = model(&mut Rng::new(3));
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let mut solver = DcNeg::new(&model).unwrap();
+        let mut beliefs = Beliefs::from_energies(model.unary(), LABELS);
+        while solver.step(&mut context, &mut beliefs).residual > 0.0 {}
+        let (lowest, arrived) = (solver.energy, beliefs.clone());
+        let rounding = ROUNDING * model.scale();
+        // As if the beliefs had been better by so much: what only rounding explains is tried once.
+        for (better, tried) in [(1e-3 * rounding, 1), (3.0 * rounding, MOST_RETRIES), (1e9, MOST_RETRIES)] {
+            (solver.energy, solver.caution) = (lowest - better, 1.0);
+            let before = context.counts().filter;
+            let step = solver.step(&mut context, &mut beliefs);
+            assert_eq!((step.objective, step.residual), (lowest - better, 0.0));
+            assert_eq!(context.counts().filter - before, tried, "{better} better");
+            assert_eq!(solver.caution, (0..tried).fold(1.0, |caution, _| caution * 1.5));
+            assert_eq!(beliefs.as_slice(), arrived.as_slice(), "what raised the energy is taken back");
+        }
+    }
+
+    #[test]
+    fn caution_shortens_steps() {
+        let mut rng = Rng::new(4);
+        let model = model(&mut rng);
+        let quadratic = Quadratic::new(&model);
+        let y = Beliefs::from_energies(model.unary(), LABELS).into_vec();
+        let (filtered, mut next) = (vec![0.1; y.len()], vec![0.0; y.len()]);
+        let origin = Origin { y: &y, filtered: &filtered, earlier: None, share: 0.0, others: None };
+        let moved = [1.0, 10.0, 100.0, 1000.0].map(|caution| {
+            projected_step(&quadratic, 0.0, origin, |_| 0.5, caution, &mut next);
+            y.iter().zip(&next).map(|(y, n)| (y - n).abs()).sum::<f32>()
+        });
+        assert!(moved[0] > moved[1] && moved[2] > 8.0 * moved[3], "{moved:?}");
+        assert!(moved[3] < 0.01 * moved[0]);
+    }
+
+    /// Labels that no row has come back if and only if the projection of whole rows gives them a share.
+    #[test]
+    fn labels_left_out_are_missed_when_they_should_come_back() {
+        const HELD: usize = 2;
+        let mut rng = Rng::new(5);
+        let mut came = [0, 0];
+        for round in 0..60 {
+            let model = model(&mut rng);
+            let narrow = model.restrict(&[0, 1]).unwrap();
+            let lead = 0.1 * round as f32;
+            let unary = model.unary().chunks_exact(LABELS);
+            let unary: Vec<f32> = unary
+                .flat_map(|row| (0..LABELS).map(|i| row[i] + if i < HELD { 0.0 } else { lead }))
+                .collect();
+            let model = model.with_unary(unary).unwrap();
+            let others: Vec<f32> = (model.unary().chunks_exact(LABELS))
+                .map(|row| row[HELD..].iter().copied().fold(f32::INFINITY, f32::min))
+                .collect();
+            let (mut wide, mut slim) = ([vec![], vec![]], [vec![], vec![]]);
+            for _ in 0..POINTS {
+                let (share, k) = (rng.next_f64() as f32, [rng.next_f64() as f32, rng.next_f64() as f32]);
+                for (at, pair) in [[share, 1.0 - share], k].into_iter().enumerate() {
+                    slim[at].extend(pair);
+                    wide[at].extend(pair.into_iter().chain([0.0; LABELS - HELD]));
+                }
+            }
+            let step = |model: &Model, [y, filtered]: &[Vec<f32>; 2], others: Option<&[f32]>| {
+                let mut next = vec![0.0; y.len()];
+                let origin = Origin { y, filtered, earlier: None, share: 0.0, others };
+                let alone = projected_step(&Quadratic::new(model), 0.0, origin, |_| 0.3, 1.0, &mut next);
+                (alone, next)
+            };
+            let (_, next) = step(&model, &wide, None);
+            let wanted = next.chunks_exact(LABELS).all(|row| row[HELD..].iter().all(|&v| v == 0.0));
+            let (found, few) = step(&narrow, &slim, Some(&others));
+            assert_eq!(found, wanted, "others dearer by {lead}");
+            came[usize::from(found)] += 1;
+            if found {
+                for (row, few) in next.chunks_exact(LABELS).zip(few.chunks_exact(HELD)) {
+                    assert!(row.iter().zip(few).all(|(v, w)| (v - w).abs() < 1e-5));
+                }
+            }
+        }
+        assert!(came.iter().all(|&n| n > 8), "{came:?}");
+    }
+}

@@ -102,7 +102,7 @@ pub(super) struct Smoothed {
     averaged: f32,
     momentum: f64,
     extrapolation: f32,
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     /// How the last z was made.
     made: Option<Made>,
 }

@@ -189,3 +189,14 @@ fn sums_of_many_pixels() {
         }
     }
 }
+
+#[test]
+fn a_set_and_the_rest_of_the_labels_are_one_cut() {
+    let cut = |inside: [u8; 4], weight| Cut { inside: inside.map(|i| i == 1).to_vec(), weight };
+    let halves = [cut([1, 1, 0, 0], 0.5), cut([0, 0, 1, 1], 0.25), cut([1, 0, 1, 0], 1.0)];
+    let terms = simplify(&halves);
+    let found: Vec<(&[usize], f32)> = terms.iter().map(|t| (&*t.members, t.weight)).collect();
+    assert_eq!(found, [(&[0, 1][..], 0.75), (&[0, 2][..], 1.0)]);
+    let single = simplify(&[cut([0, 1, 1, 1], 1.0), cut([1, 0, 0, 0], 2.0), cut([1, 1, 1, 1], 3.0)]);
+    assert_eq!(single.iter().map(|t| (&*t.members, t.weight)).collect::<Vec<_>>(), [(&[0][..], 3.0)]);
+}

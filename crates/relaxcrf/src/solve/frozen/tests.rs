@@ -213,6 +213,100 @@ fn calls_for_some_of_the_pixels_count_by_their_share() {
     assert!(solution.counts.ordered <= most, "{} in {}", solution.counts.ordered, solution.iterations);
 }
 
+/// A view that was just opened, of every sixth pixel.
+fn view(context: &mut Context, rng: &mut Rng) -> (View<Smoothed>, Smoothed, Vec<f32>) {
+    let model = context.model();
+    let cuts = model.compatibility().cuts().unwrap();
+    let mut whole = Smoothed::new(model, &cuts, 31);
+    let y = beliefs(model.labels(), rng);
+    let mut watched = Watched::choose(model, &cuts, &whole, &y).unwrap();
+    context.evaluate(&Labeling::constant(POINTS, 0));
+    whole.step(context, &mut y.clone());
+    watched.watch(context, &whole);
+    let view = watched.open(model, &cuts, &mut whole, &y).unwrap();
+    (view, whole, y)
+}
+
+#[test]
+fn rises_are_those_of_the_last_iterations() {
+    let mut bounds = Bounds::new(1.0);
+    assert_eq!(bounds.rise(0), f64::INFINITY);
+    for (k, raised) in [2.0, 1.5, 4.0, 8.0].into_iter().enumerate() {
+        bounds.raise(raised);
+        bounds.note();
+        assert_eq!(bounds.rise(k + 1), f64::INFINITY, "there were not so many");
+    }
+    assert_eq!([0, 1, 2, 3].map(|n| bounds.rise(n)), [0.0, 4.0, 6.0, 6.0]);
+}
+
+#[test]
+fn enough_is_watched_after_some_iterations() {
+    let mut rng = Rng::new(14);
+    let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
+    let cuts = model.compatibility().cuts().unwrap();
+    let whole = Smoothed::new(&model, &cuts, 31);
+    let mut watched = Watched::choose(&model, &cuts, &whole, &beliefs(3, &mut rng)).unwrap();
+    let mut ready = |averaged: f32, share: f32| {
+        (watched.averaged, watched.share) = (averaged, share);
+        watched.is_ready()
+    };
+    assert!(!ready(9.0, 1.0) && ready(10.0, 0.91) && !ready(10.0, 0.89) && !ready(39.0, 0.89));
+    assert!(ready(40.0, 0.5) && ready(41.0, 0.0));
+}
+
+#[test]
+fn views_that_gained_nothing_are_opened_less_often() {
+    let mut rng = Rng::new(15);
+    let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
+    let settings = Settings::default();
+    for (before, between) in [(f64::INFINITY, [4, 8, 16]), (f64::NEG_INFINITY, [BETWEEN; 3])] {
+        let mut frozen = Frozen::new(&model, model.compatibility().cuts().unwrap());
+        for waits in between {
+            let mut context = Context::new(&model, &settings, Instant::now());
+            let (mut view, mut whole, mut y) = view(&mut context, &mut rng);
+            let gap = left(&context, &mut whole);
+            assert!(gap > 0.0 && gap == context.lowest_energy() - whole.bounds().best);
+            // The last step that it may take.
+            (view.steps, view.bound_before) = (MOST_STEPS - 1, before);
+            frozen.state = State::Open(Box::new(view));
+            assert!(!frozen.is_whole() && frozen.certificate().is_some());
+            frozen.step(&mut context, &mut whole, &mut y);
+            assert!(matches!(frozen.state, State::Whole { wait } if wait == waits), "{waits} after {before}");
+            assert!(frozen.is_whole() && frozen.certificate().is_none() && frozen.between == waits);
+        }
+    }
+}
+
+#[test]
+fn views_are_spent_when_little_is_left_to_gain() {
+    let mut rng = Rng::new(16);
+    let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
+    let settings = Settings::default();
+    let mut context = Context::new(&model, &settings, Instant::now());
+    let (mut view, mut whole, _) = view(&mut context, &mut rng);
+    let lowest = context.lowest_energy();
+    whole.bounds().best = lowest - 10.0;
+    // Every iteration raises the bound by so much, of 10 that are left.
+    for (rise, spent) in [(0.02, false), (0.005, true)] {
+        view.inner.bounds = Bounds::new(0.0);
+        for k in 0..=OVER {
+            assert!(!view.is_spent(&context, &mut whole), "after {k}");
+            view.inner.bounds().best += rise;
+            view.inner.bounds().note();
+        }
+        assert_eq!(view.is_spent(&context, &mut whole), spent, "{rise} an iteration");
+    }
+    // A closed gap is the end of it, and so are too many steps.
+    view.inner.bounds = Bounds::new(0.0);
+    view.steps = MOST_STEPS;
+    assert!(view.is_spent(&context, &mut whole));
+    view.steps = 0;
+    assert!(!view.is_spent(&context, &mut whole));
+    whole.bounds().best = lowest + 1.0;
+    assert_eq!(left(&context, &mut whole), 0.0);
+    assert!(view.is_spent(&context, &mut whole));
+}
+
 /// With one z instead of a mean of many, the objective of both problems is the same at the same beliefs.
 #[test]
 fn frozen_pixels_keep_their_part_of_the_objective() {
