@@ -20,9 +20,10 @@
 //! # }
 //! ```
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::filter::Lattice;
 use crate::filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
-use crate::model::{FilterKind, Grid, Kernel, choose_filter};
+use crate::model::{FilterKind, Grid, Kernel, Model, Term, choose_filter};
 use crate::solve::{MOST_OPEN, Method, Pipeline};
 
 /// One kernel, as far as memory is concerned.
@@ -133,6 +134,34 @@ impl Estimate {
 }
 
 impl Problem {
+    /// That of running methods on a model: what its kernels take has been taken.
+    pub(crate) fn of(model: &Model) -> Self {
+        let size = |term: &Term| {
+            let lattice = term.filter().as_lattice().map(Lattice::size);
+            KernelSize { dims: 0, kept: 0, filter: FilterKind::Lattice, lattice }
+        };
+        Self {
+            pixels: model.pixels(),
+            labels: model.labels(),
+            kernels: model.pairwise().terms().iter().map(size).collect(),
+            zero_diagonal: model.compatibility().has_zero_diagonal(),
+        }
+    }
+
+    /// What should be free before these methods are run: more than any of them has been seen to take, where the estimate
+    /// allows for what hardly ever comes together.
+    pub fn wanted(&self, methods: &Pipeline) -> u64 {
+        let wanted = |method: &Method| {
+            let percent = match method {
+                Method::Unary | Method::MeanField | Method::MeanField5 | Method::Qp { .. } => 100,
+                Method::DcNeg | Method::DcGen | Method::Graduated(_) => 100,
+                _ => 80,
+            };
+            self.solving(method) / 100 * percent
+        };
+        methods.stages().iter().map(wanted).max().unwrap_or(0)
+    }
+
     /// What building the model and running these methods takes.
     pub fn estimate(&self, methods: &Pipeline) -> Estimate {
         let n = self.pixels as u64;
@@ -199,5 +228,61 @@ impl Problem {
         };
         // Small things, and the room that growing lists leave.
         (common + own) * 21 / 20
+    }
+}
+
+/// What is not worth asking for beforehand. (Also, an allocator may keep smaller blocks that it is given back.)
+const SMALL: u64 = 64 << 20;
+
+/// Small things that come with large ones.
+const HEADROOM: u64 = 16 << 20;
+
+/// Fails if the system does not give as much: an error, where the first allocation that fails later would end the
+/// process. The memory is given back at once, and none of it is touched.
+pub(crate) fn require(what: &str, bytes: u64) -> Result<()> {
+    if bytes < SMALL {
+        return Ok(());
+    }
+    let mut room: Vec<u8> = Vec::new();
+    let size = usize::try_from(bytes.saturating_add(HEADROOM));
+    let given = size.is_ok_and(|n| room.try_reserve_exact(n).is_ok());
+    // Nobody uses it, which must not be a reason to leave the question out.
+    std::hint::black_box(&room);
+    if given {
+        return Ok(());
+    }
+    let got = format!("{} MiB", bytes >> 20);
+    Err(Error::value(what, got, "no more than the system gives (a smaller problem, tiles, a higher limit?)"))
+}
+
+/// Fails if there is no memory for kernels, of which lattices of photographs are assumed.
+pub(crate) fn require_for_kernels(grid: &Grid, kernels: &[Kernel], filter: FilterKind) -> Result<()> {
+    let points = grid.sizes.iter().product::<usize>();
+    let (mut kept, mut building) = (0, 0);
+    for kernel in kernels {
+        let (_, dims) = kernel.lay_out_some(grid, 0..points.min(1))?;
+        let size = KernelSize::guess(points, dims, 0, choose_filter(filter, kernel, &grid.sizes));
+        building = building.max(kept + size.model_bytes(points as u64) + size.building_bytes(points as u64));
+        kept += size.model_bytes(points as u64);
+    }
+    require("memory for the kernels", building)
+}
+
+/// Fails if there is no memory for methods.
+pub(crate) fn require_for_methods(model: &Model, methods: &Pipeline) -> Result<()> {
+    require("memory for the method", Problem::of(model).wanted(methods))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_system_gives_is_refused() {
+        // More than a processor of today can address.
+        let error = require("memory for a test", 1 << 60).unwrap_err().to_string();
+        assert!(error.starts_with("memory for a test is 1099511627776 MiB, but must be"), "{error}");
+        assert!(require("memory for a test", SMALL).is_ok());
+        assert!(require("memory for a test", u64::MAX).is_err());
     }
 }

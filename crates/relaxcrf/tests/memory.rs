@@ -91,6 +91,11 @@ fn check(case: &Case, methods: &[&str]) {
             assert!(problem.estimate(&pipeline).solving >= peak, "{method} from one label: {peak}");
         }
         let (result, peak, _) = run(None);
+        if result.is_ok() {
+            // What is asked for beforehand will do.
+            let wanted = problem.wanted(&pipeline);
+            assert!(wanted >= peak, "{}: {method}: {wanted} wanted, {peak} used", case.name);
+        }
         if result.is_ok() && *method == "auto" {
             // What it chooses is not known.
             let estimate = problem.estimate(&pipeline).solving;

@@ -9,6 +9,7 @@ use super::plan::FilterKind;
 use super::{Model, unary};
 use crate::error::{Error, Result};
 use crate::labeling::MAX_LABELS;
+use crate::memory;
 
 /// Sampled points of a calibration: enough for a fraction of a percent on the mean.
 const CALIBRATION_SAMPLES: usize = 200;
@@ -142,6 +143,7 @@ impl ModelBuilder {
                 format!("the model's {}", self.labels),
             ));
         }
+        memory::require_for_kernels(&self.grid, &self.kernels, self.filter)?;
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
         let pairwise = Pairwise::new(self.grid, self.kernels, self.filter, self.normalization, calibrated)?;
         check_strength(&pairwise, &compatibility)?;

@@ -3,6 +3,7 @@
 //! All functions return one row of L energies per pixel. An energy of `+∞` forbids the label there.
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Probabilities below this are raised to it, unless told otherwise: a zero from a network means
 /// "very unlikely", not "impossible". The common code clips at the same value.
@@ -25,6 +26,7 @@ pub fn from_probabilities(rows: &[f32], labels: usize, floor: f32) -> Result<Vec
             fix: "are these scores (logits) or energies?".into(),
         });
     }
+    require_room(rows.len())?;
     Ok(rows.iter().map(|&p| -p.clamp(floor, 1.0).ln()).collect())
 }
 
@@ -39,6 +41,7 @@ pub fn from_scores(rows: &[f32], labels: usize) -> Result<Vec<f32>> {
             fix: String::new(),
         });
     }
+    require_room(rows.len())?;
     let mut out = Vec::with_capacity(rows.len());
     for row in rows.chunks_exact(labels.max(1)) {
         let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -57,7 +60,8 @@ pub fn from_labels(marks: &[u16], labels: usize, confidence: f32, unsure: Option
     }
     let (hit, miss) = (-confidence.ln(), -((1.0 - confidence) / (labels.max(2) - 1) as f32).ln());
     let undecided = (labels.max(1) as f32).ln();
-    let mut out = Vec::with_capacity(marks.len().saturating_mul(labels));
+    require_room(marks.len().saturating_mul(labels))?;
+    let mut out = Vec::with_capacity(marks.len() * labels);
     for (a, &mark) in marks.iter().enumerate() {
         if Some(mark) == unsure {
             out.extend(std::iter::repeat_n(undecided, labels));
@@ -87,6 +91,10 @@ pub fn rows_from_planes(planes: &[f32], labels: usize) -> Vec<f32> {
         }
     }
     rows
+}
+
+fn require_room(values: usize) -> Result<()> {
+    memory::require("memory for the unary energies", (values as u64).saturating_mul(4))
 }
 
 fn place(at: usize, labels: usize) -> String {

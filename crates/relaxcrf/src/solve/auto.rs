@@ -192,6 +192,7 @@ pub(super) fn run(
 ) -> Result<Solution> {
     let started = Instant::now();
     let mut sum: Option<Solution> = None;
+    let mut left_out = None;
     for part in plan(model, settings).runs {
         let left = settings.time_limit.map(|t| t.saturating_sub(started.elapsed()));
         if let Some(sum) = sum.as_mut().filter(|_| left.is_some_and(|t| t.is_zero())) {
@@ -217,22 +218,33 @@ pub(super) fn run(
         }
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));
-        let mut solution = match focus {
+        let solved = match focus {
             Some((smaller, keep)) => {
                 // A bound of the smaller problem is none of the whole one.
                 settings.until_gap = None;
-                let mut part = super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch)?;
-                part.labeling = widened(&part.labeling, &keep);
-                part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
-                part.lower_bound = None;
-                part
+                super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch).and_then(
+                    |mut part| {
+                        part.labeling = widened(&part.labeling, &keep);
+                        part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
+                        part.lower_bound = None;
+                        Ok(part)
+                    },
+                )
             }
             None => {
                 let start = match (part.scope, &sum) {
                     (Scope::Onward, Some(sum)) => Some(loosened(&sum.beliefs, &used(&sum.labeling, model))?),
                     _ => init.clone(),
                 };
-                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)?
+                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)
+            }
+        };
+        // What there is no memory for is left out, unless there is none for anything.
+        let mut solution = match solved {
+            Ok(solution) => solution,
+            Err(error) => {
+                left_out = Some(error);
+                continue;
             }
         };
         earlier.add(&mut solution, sum.take(), started);
@@ -243,9 +255,10 @@ pub(super) fn run(
             break;
         }
     }
-    match sum {
-        Some(solution) => Ok(solution),
-        None => super::run(model, &Pipeline::from(Method::MeanField), init, None, settings, observer),
+    match (sum, left_out) {
+        (Some(solution), _) => Ok(solution),
+        (None, Some(error)) => Err(error),
+        (None, None) => super::run(model, &Pipeline::from(Method::MeanField), init, None, settings, observer),
     }
 }
 

@@ -47,6 +47,7 @@ use crate::beliefs::Beliefs;
 use crate::energy::Energy;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
+use crate::memory;
 use crate::model::Model;
 
 /// One iteration of a method. Everything else (stopping, time, the best labelling, the trace) is the loop's.
@@ -169,6 +170,7 @@ fn run(
     observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Solution> {
     let started = Instant::now();
+    memory::require_for_methods(model, pipeline)?;
     let start = || init.clone().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
     let mut beliefs = start();
     // Before anything is run: does every method fit the model?
