@@ -25,6 +25,7 @@ const SCRATCH: &str = "target/mutants";
 
 struct Options {
     sample: usize,
+    skip: usize,
     from: Option<String>,
     slowest: f64,
     jobs: usize,
@@ -149,12 +150,13 @@ fn main() -> Result<()> {
 }
 
 fn options() -> Result<Options> {
-    let mut options = Options { sample: 300, from: None, slowest: 20.0, jobs: 1, places: Vec::new() };
+    let mut options = Options { sample: 300, skip: 0, from: None, slowest: 20.0, jobs: 1, places: Vec::new() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().with_context(|| format!("{word} needs a value"));
         match word.as_str() {
             "--sample" => options.sample = value()?.parse()?,
+            "--skip" => options.skip = value()?.parse()?,
             "--from" => options.from = Some(value()?),
             "--slowest" => options.slowest = value()?.parse()?,
             "--jobs" => options.jobs = value()?.parse()?,
@@ -260,6 +262,7 @@ fn sample<'a>(mutants: &[&'a Mutant], options: &Options) -> Vec<&'a Mutant> {
         if options.sample > 0 {
             let share = (options.sample * here.len()).div_ceil(mutants.len().max(1));
             here.sort_by_key(|m| scramble(&m.key()));
+            here.drain(..options.skip.min(here.len()));
             here.truncate(share);
             here.sort_by_key(|m| m.number);
         }
