@@ -275,3 +275,11 @@ def test_what_was_given_is_shown_whatever_it_is():
 def test_init_of_many_labels_takes_no_square_of_them():
     model = relaxcrf.Model.from_labels(np.zeros((1, 2), int), 60000)
     assert relaxcrf.solve(model, "mf5", init=np.array([[3, 9]]), max_iter=0).labels.shape == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["lattice", "lattice-classic", "exact"])
+def test_filtered_sums_that_do_not_fit(kind):
+    huge = np.full(200, 3e38, np.float32)
+    with pytest.raises(relaxcrf.errors.DataError, match="filtered values.*single precision"):
+        relaxcrf.filter(np.zeros((200, 1)), huge, kind)
+    assert np.isfinite(relaxcrf.filter(np.zeros((200, 1)), huge / 300, kind)).all()

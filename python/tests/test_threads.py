@@ -174,6 +174,36 @@ def test_fork_while_another_thread_works():
     assert not worker.is_alive()
 
 
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork.*:DeprecationWarning")
+def test_a_child_that_was_forked_in_a_callback_and_returns_from_it():
+    image, p, _ = make_scene()
+    model = relaxcrf.Model(-np.log(p), [relaxcrf.Bilateral(image, 40, 13, 5)])
+    want, parent, children = relaxcrf.solve(model, "mf5").labels, os.getpid(), []
+
+    def fork(progress):
+        if progress.iteration == 2 and os.getpid() == parent:
+            children.append(os.fork())
+
+    try:
+        got = relaxcrf.solve(model, "mf5", callback=fork).labels
+    except relaxcrf.errors.ArgumentError as e:
+        # The child: it is told, and can go on with the library.
+        fine = "forked" in str(e) and os.getpid() != parent and same([relaxcrf.solve(model, "mf5").labels], [want])
+        os._exit(7 if fine else 1)
+    assert os.getpid() == parent and np.array_equal(got, want)
+    (child,) = children
+    for _ in range(10 * PATIENCE):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.1)
+    else:
+        os.kill(child, 9)
+        pytest.fail("the child hangs")
+    assert os.waitstatus_to_exitcode(status) == 7
+
+
 def test_one_thread_stops_another():
     image, p, _ = make_scene()
     model = relaxcrf.Model.from_probabilities(p, [relaxcrf.Bilateral(image, 20, 10, 2)])

@@ -10,6 +10,7 @@ use relaxcrf::solve::{Pipeline, Settings, solve};
 
 use crate::args::ModelArgs;
 use crate::inputs;
+use crate::parallel::STACK;
 
 /// Most pixels of the piece: large enough that kernels are as wide as usual, small enough for a moment's work.
 const MOST_PIXELS: usize = 1 << 14;
@@ -23,7 +24,8 @@ pub fn seconds_per_pixel(
     method: &Pipeline,
     settings: &Settings,
 ) -> Result<f64> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().context("no thread can be started")?;
+    let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).num_threads(1).build();
+    let pool = pool.context("no thread can be started")?;
     let (columns, lines) = middle(image.width, image.height);
     let data = cut(&image.data, image.width, image.channels, &columns, &lines);
     let piece = Image { width: columns.len(), height: lines.len(), channels: image.channels, data };

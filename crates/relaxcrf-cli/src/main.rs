@@ -22,10 +22,22 @@ mod specs;
 mod windows;
 
 use std::process::ExitCode;
+use std::thread;
 
 use clap::Parser;
 
+/// The system decides on the stack of a process's first thread, and it may have decided on too little.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    match thread::Builder::new().stack_size(STACK).spawn(program) {
+        Ok(thread) => thread.join().unwrap_or(ExitCode::FAILURE),
+        // Where there are no more threads: what needs none may still work.
+        Err(_) => program(),
+    }
+}
+
+fn program() -> ExitCode {
     failure::guard(|| match args::Cli::try_parse() {
         Ok(cli) => failure::exit_code(commands::run(cli.command)),
         Err(usage) => failure::explain_usage(&usage),

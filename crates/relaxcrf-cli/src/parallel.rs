@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 
+/// Of every thread, whatever `RUST_MIN_STACK` says.
+pub const STACK: usize = 2 << 20;
+
 /// Calls `work` once on each of `count` threads, the rayon threads of which share out `threads`; returns when all are
 /// through.
 pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<()> {
@@ -15,12 +18,12 @@ pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<(
             let share = (threads / count + usize::from(worker < threads % count)).max(1);
             let no_threads = move || format!("{share} threads cannot be started");
             let task = move || -> Result<()> {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(share).build();
+                let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).num_threads(share).build();
                 pool.with_context(no_threads)?.install(work);
                 Ok(())
             };
             // Unlike `scope.spawn` this fails without a panic.
-            std::thread::Builder::new().spawn_scoped(scope, task).with_context(no_threads)
+            std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, task).with_context(no_threads)
         };
         let started: Vec<_> = (0..count).map(start).collect();
         let ended = started.into_iter().map(|thread| thread?.join().unwrap_or_else(|p| resume_unwind(p)));

@@ -162,6 +162,23 @@ fn threads_that_the_system_does_not_give() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn hardly_any_stack() {
+    let place = Place::new();
+    for line in [
+        "segment image.png --probs probs.npy -o out.png",
+        "segment image.png --probs probs.npy --method auto --max-iter 3 -o out.png",
+        "batch image.png --probs probs.npy -o made",
+    ] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -s 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_relaxcrf")]);
+        command.args(line.split_whitespace()).current_dir(place.path("")).env("RUST_MIN_STACK", "1");
+        let run = ends(command, line);
+        assert_eq!(run.code, 0, "{line}: {}", run.err);
+    }
+}
+
 #[test]
 fn names_that_a_terminal_would_obey() {
     let place = Place::new();

@@ -149,7 +149,16 @@ pub fn filter<'py>(
         let mut out = vec![0.0; points * channels];
         let mut scratch = Scratch::new();
         filter.apply(direction, &values, channels, Scaling::NONE, &mut out, &mut scratch);
-        Ok(out)
+        match out.iter().position(|v| !v.is_finite()) {
+            None => Ok(out),
+            Some(at) => Err(Error::Element {
+                what: "filtered values".into(),
+                got: out[at].to_string(),
+                place: place(at, channels),
+                wanted: "sums that single precision can hold, up to 3.4e38".into(),
+                fix: "divide the values by their largest".into(),
+            }),
+        }
     })?;
     to_array_of_rows(py, rows, channels)
 }
@@ -160,10 +169,14 @@ fn check_finite(values: &[f32], channels: usize) -> relaxcrf::Result<()> {
     Err(Error::Element {
         what: "values".into(),
         got: values[at].to_string(),
-        place: format!("point {}, channel {}", at / channels, at % channels),
+        place: place(at, channels),
         wanted: "finite numbers".into(),
         fix: "numpy.nan_to_num, if they stand for nothing".into(),
     })
+}
+
+fn place(at: usize, channels: usize) -> String {
+    format!("point {}, channel {}", at / channels, at % channels)
 }
 
 /// Matching costs of a rectified pair: one row of disparities per pixel.

@@ -30,6 +30,9 @@ const MOST_THREADS: usize = 4096;
 /// Pools of one size that are kept while nobody needs them.
 const MOST_IDLE: usize = 16;
 
+/// Of every thread, whatever `RUST_MIN_STACK` says.
+const STACK: usize = 2 << 20;
+
 /// How often signals are looked at while nothing else happens.
 pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -77,6 +80,7 @@ impl Lease {
             let pool = ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .thread_name(|k| format!("relaxcrf-{k}"))
+                .stack_size(STACK)
                 .build()
                 .map_err(|e| {
                     ArgumentError::new_err(format!(
@@ -88,6 +92,11 @@ impl Lease {
         Ok(lease)
     }
 
+    /// Whether this process was forked since from the one that has the threads.
+    fn is_inherited(&self) -> bool {
+        self.registry.process != this_process()
+    }
+
     fn pool(&self) -> &ThreadPool {
         self.pool.as_ref().unwrap_or_else(|| unreachable!("a lease has its pool until it is dropped"))
     }
@@ -97,7 +106,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.registry.active.fetch_sub(1, Ordering::Relaxed);
         let Some(pool) = self.pool.take() else { return };
-        if self.registry.process != this_process() {
+        if self.is_inherited() {
             // A callback forked: the threads are the parent's.
             return std::mem::forget(pool);
         }
@@ -109,7 +118,8 @@ impl Drop for Lease {
     }
 }
 
-fn this_process() -> (u32, usize) {
+/// Tells a process from one that was forked from it.
+pub fn this_process() -> (u32, usize) {
     (std::process::id(), FORKS.load(Ordering::Relaxed))
 }
 
@@ -193,22 +203,35 @@ pub fn run<T: Send>(
 }
 
 /// Runs `work` on the pool while the calling thread does `meanwhile`, both without the interpreter lock.
-pub fn run_beside<T: Send, U: Send>(
+///
+/// The work holds all it needs, so that a child that was forked in `meanwhile` need not wait for it: its threads are the
+/// parent's. The child gets an exception instead.
+pub fn run_beside<T: Send + 'static, U: Send>(
     py: Python,
     threads: Option<Threads>,
-    work: impl FnOnce() -> relaxcrf::Result<T> + Send,
+    work: impl FnOnce() -> relaxcrf::Result<T> + Send + 'static,
     meanwhile: impl FnOnce() -> U + Send,
 ) -> PyResult<(T, U)> {
     let lease = Lease::new(threads)?;
+    let (put, take) = channel();
     let (done, beside) = py.detach(|| {
-        let mut done = None;
-        let beside = lease.pool().in_place_scope(|scope| {
-            scope.spawn(|_| done = Some(guarded(work)));
-            meanwhile()
+        lease.pool().spawn(move || {
+            // Nobody listens any more if `meanwhile` failed.
+            let _ = put.send(guarded(work));
         });
-        (done, beside)
+        let beside = guarded(meanwhile);
+        if lease.is_inherited() {
+            return (None, beside);
+        }
+        (take.recv().ok(), beside)
     });
-    let done = done.ok_or_else(|| InternalError::new_err("the work was never started"))?;
+    let beside = beside.map_err(|p| internal(p.as_ref()))?;
+    let done = done.ok_or_else(|| {
+        ArgumentError::new_err(
+            "a callback has forked this process and returned, but the threads that work on the run are the parent's: \
+             let the child end with os._exit, or fork before the run",
+        )
+    })?;
     Ok((done.map_err(|p| internal(p.as_ref()))?.map_err(exception)?, beside))
 }
 
@@ -236,10 +259,17 @@ pub fn run_until_signal<T: Send>(
         }
         None
     };
-    match run_beside(py, threads, work, watch)? {
-        (_, Some(interrupt)) => Err(interrupt),
-        (value, None) => Ok(value),
-    }
+    let lease = Lease::new(threads)?;
+    let mut done = None;
+    let interrupt = py.detach(|| {
+        lease.pool().in_place_scope(|scope| {
+            scope.spawn(|_| done = Some(guarded(work)));
+            watch()
+        })
+    });
+    let done = done.ok_or_else(|| InternalError::new_err("the work was never started"))?;
+    let value = done.map_err(|p| internal(p.as_ref()))?.map_err(exception)?;
+    interrupt.map_or(Ok(value), Err)
 }
 
 thread_local! {

@@ -1,6 +1,7 @@
 //! `solve`: the work on the pool, the caller's thread free for callbacks and signals.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -44,32 +45,38 @@ pub fn solve<'py>(
         seed,
         ..Settings::default()
     };
-    let inner = &model.get().inner;
-    let init = init.as_ref().map(|rows| rows.as_array());
-    let stop = AtomicBool::new(false);
+    let inner = model.get().inner.clone();
+    let labels = inner.labels();
+    let init = match &init {
+        Some(rows) => {
+            let rows = rows.as_array();
+            Some(pool::run(py, threads, || Beliefs::new(to_rows(rows)?, labels))?)
+        }
+        None => None,
+    };
     let asked = callback.is_some();
+    let stop = Arc::new(AtomicBool::new(false));
     let (tell, told) = channel::<Progress>();
     let (answer, answered) = channel::<()>();
 
-    let (chain, limits, stopped) = (&pipeline, &settings, &stop);
+    let (chain, stopped) = (pipeline.clone(), Arc::clone(&stop));
     // The channel's end moves in with the rest, so that it closes when the work ends, however it ends.
     let work = move || {
-        let init = init.map(|rows| Beliefs::new(to_rows(rows)?, inner.labels())).transpose()?;
-        relaxcrf::solve::solve(inner, chain, init, limits, &mut |progress| {
+        relaxcrf::solve::solve(&inner, &chain, init, &settings, &mut |progress| {
             if asked {
                 wait_for_answer(&tell, &answered, progress);
             }
             if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
     };
-    let meanwhile = move || attend(&told, &answer, stopped, callback.as_ref());
+    let meanwhile = move || attend(&told, &answer, &stop, callback.as_ref());
     let (solution, error) = pool::run_beside(py, threads, work, meanwhile)?;
 
     let result = PyDict::new(py);
     let gap = solution.gap();
     let trace = solution.trace.iter().map(|p| progress_tuple(py, p)).collect::<PyResult<Vec<_>>>()?;
     result.set_item("labels", PyArray1::from_vec(py, solution.labeling.into_vec()))?;
-    result.set_item("probabilities", to_array_of_rows(py, solution.beliefs.into_vec(), inner.labels())?)?;
+    result.set_item("probabilities", to_array_of_rows(py, solution.beliefs.into_vec(), labels)?)?;
     result.set_item("unary_energy", solution.energy.unary)?;
     result.set_item("pairwise_energy", solution.energy.pairwise)?;
     result.set_item("lower_bound", solution.lower_bound.as_ref().map(|b| b.value))?;
@@ -115,7 +122,8 @@ fn wait_for_answer(tell: &Sender<Progress>, answered: &Receiver<()>, progress: &
 }
 
 /// On the caller's thread: calls the callback after every iteration and looks for signals, which Python only
-/// delivers to its main thread. Ends when the work does; returns what ended it early.
+/// delivers to its main thread. Ends when the work does, or in a child that the callback forked, where no work is done;
+/// returns what ended it early.
 fn attend(
     told: &Receiver<Progress>,
     answer: &Sender<()>,
@@ -123,6 +131,7 @@ fn attend(
     callback: Option<&Py<PyAny>>,
 ) -> Option<PyErr> {
     let mut error = None;
+    let process = pool::this_process();
     loop {
         let progress = match told.recv_timeout(SIGNAL_INTERVAL) {
             Ok(progress) => Some(progress),
@@ -138,6 +147,9 @@ fn attend(
                     error = Some(e);
                 }
             }
+        }
+        if pool::this_process() != process {
+            return error;
         }
         if progress.is_some() && answer.send(()).is_err() {
             return error;

@@ -16,6 +16,7 @@ mod tune;
 use anyhow::{Context, Result, bail};
 
 use crate::args::{Command, CommonArgs, MOST_THREADS};
+use crate::parallel::STACK;
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<()> {
@@ -44,6 +45,7 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
     }
     // Here and not at the first use of rayon, which would panic where the system has no more threads to give.
     rayon::ThreadPoolBuilder::new()
+        .stack_size(STACK)
         .num_threads(common.threads.map_or(0, Into::into))
         .build_global()
         .context("the threads cannot be started (fewer with --threads, or is memory limited?)")

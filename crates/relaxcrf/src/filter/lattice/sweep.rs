@@ -121,11 +121,6 @@ impl<'a> Sweep<'a> {
         self.stride
     }
 
-    /// Bytes that the tables take.
-    pub fn bytes(&self) -> usize {
-        sweep_bytes(&self.terms.iter().map(|t| t.lattice.rows).collect::<Vec<_>>(), self.channels)
-    }
-
     /// Puts `rows` (points x channels) into the tables.
     pub fn start(&self, rows: &[f32], tables: &mut Tables) {
         assert_eq!(rows.len(), self.points * self.channels, "one row is needed for each point");
@@ -367,3 +362,6 @@ impl<'a> Sweep<'a> {
         (&lattice.bands[b], Runs::new(&lattice.bands[b], block, &lattice.weights))
     }
 }
+
+#[cfg(test)]
+mod tests;

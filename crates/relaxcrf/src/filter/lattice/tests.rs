@@ -198,7 +198,9 @@ fn wide_features_need_long_keys_and_still_match() {
 #[test]
 fn features_that_cannot_be_indexed_are_refused() {
     let err = Lattice::new(&[0.0, 1e30], 1, Blur::Classic).unwrap_err().to_string();
-    assert!(err.contains("standard deviations"), "{err}");
+    assert!(err.contains("span 1.000e30 standard deviations"), "{err}");
+    let err = Lattice::new(&[-1e30, 7.0, 0.0, 7.0, 2e30, 8.0], 2, Blur::Classic).unwrap_err().to_string();
+    assert!(err.contains("span 3.000e30 standard deviations"), "{err}");
     assert!(Lattice::new(&[0.0, f32::NAN], 1, Blur::Classic).is_err());
     assert!(Lattice::new(&[], 1, Blur::Classic).is_err());
     assert!(Lattice::new(&[0.0; 3], 2, Blur::Classic).is_err());
