@@ -346,3 +346,29 @@ fn what_the_sample_does_not_show_makes_the_run_start_over() {
     assert!(denied > NEGLIGIBLE, "the label was dropped, and the bound tells: {denied}");
     assert!(thinned != full);
 }
+
+#[test]
+fn labels_dropped_one_after_the_other_are_as_if_dropped_at_once() {
+    let labels = 45;
+    let unary = energies(labels, 5.0);
+    let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
+    let terms = vec![SweepTerm { lattice: &lattice, scaling: Scaling::NONE }];
+    let problem = Updates { labels, points: POINTS, unary: Some(&unary), terms };
+    let all = first_stage(&problem, &mut Tables::default());
+    let without = |stage: &Stage, kept: &[usize]| {
+        let sweep = Sweep::new(problem.terms.clone(), kept.len() + 1).unwrap();
+        stage.lump(&problem, kept, sweep.stride(), 1.0).unwrap()
+    };
+    let (some, few) = ((0..20).collect::<Vec<_>>(), [0, 2, 9]);
+    let sweep = Sweep::new(problem.terms.clone(), some.len() + 1).unwrap();
+    let between = Stage { sweep, rest: Some(without(&all, &some)), kept: some };
+    let (at_once, in_turn) = (without(&all, &few), without(&between, &few));
+    let lanes = few.len() + 1;
+    let stride = at_once.energies.len() / POINTS;
+    for (a, b) in at_once.energies.chunks_exact(stride).zip(in_turn.energies.chunks_exact(stride)) {
+        // Each relative to what was the smallest of its row: a lump may be smaller than all that is in it.
+        let (a, b) = (a[..lanes].iter().map(|e| e - a[0]), b[..lanes].iter().map(|e| e - b[0]));
+        assert!(a.clone().zip(b.clone()).all(|(a, b)| (a - b).abs() < 1e-4), "{:?}", a.zip(b).collect::<Vec<_>>());
+    }
+    assert!(furthest(&at_once.shares, &in_turn.shares) < 1e-5);
+}
