@@ -31,7 +31,9 @@ mod _core {
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]
-    use crate::pool::{Stop, after_fork, get_num_threads, raise_internal_error, set_num_threads};
+    use crate::pool::{
+        Stop, after_fork, before_exit, get_num_threads, raise_internal_error, set_num_threads,
+    };
     #[pymodule_export]
     use crate::solve::solve;
     #[pymodule_export]

@@ -8,6 +8,9 @@
 //! and a lock that another thread held at the moment of the fork stays locked. So pools belong to the process
 //! that built them: a child notices by its process id (and by the fork hook that Python calls, in case ids are
 //! reused), leaves the inherited pools and their lock untouched, and builds its own.
+//!
+//! An interpreter that ends stops every other thread that asks for its lock, wherever that is; in the middle of native code
+//! this ends the process by force. So before it ends the calls of other threads are ended, and waited for.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,11 +18,12 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOverflowError, PySystemExit, PyTypeError};
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -36,6 +40,11 @@ const STACK: usize = 2 << 20;
 /// How often signals are looked at while nothing else happens.
 pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How long the interpreter waits for calls of other threads before it ends. Only a callback takes as long.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// The thread that ends the interpreter, once it does.
+static ENDING: OnceLock<ThreadId> = OnceLock::new();
 /// Forks seen by this process and its ancestors.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 /// What `set_num_threads` was given; 0 for nothing.
@@ -71,6 +80,7 @@ struct Lease {
 impl Lease {
     /// A pool with so many threads, or with a share of the default number.
     fn new(threads: Option<Threads>) -> PyResult<Self> {
+        check_ending()?;
         let registry = registry();
         let others = registry.active.fetch_add(1, Ordering::Relaxed);
         let threads = threads.map_or_else(|| (get_num_threads() / (others + 1)).max(1), |t| t.0);
@@ -192,6 +202,26 @@ pub fn after_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// To be called when the interpreter is about to end: ends the calls of other threads and waits for them.
+#[pyfunction]
+pub fn before_exit(py: Python) {
+    ENDING.get_or_init(|| thread::current().id());
+    let (registry, began) = (registry(), Instant::now());
+    py.detach(|| {
+        while registry.active.load(Ordering::Relaxed) > 0 && began.elapsed() < LONGEST_WAIT {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+/// Ends the thread, quietly, if another one ends the interpreter.
+fn check_ending() -> PyResult<()> {
+    match ENDING.get() {
+        Some(&by) if by != thread::current().id() => Err(PySystemExit::new_err("the interpreter is ending")),
+        _ => Ok(()),
+    }
+}
+
 /// Runs work that may fail on bad input, without the interpreter lock, on a pool of this process.
 pub fn run<T: Send>(
     py: Python,
@@ -214,13 +244,14 @@ pub fn run_beside<T: Send + 'static, U: Send>(
 ) -> PyResult<(T, U)> {
     let lease = Lease::new(threads)?;
     let (put, take) = channel();
-    let (done, beside) = py.detach(|| {
-        lease.pool().spawn(move || {
+    let leased = &lease;
+    let (done, beside) = py.detach(move || {
+        leased.pool().spawn(move || {
             // Nobody listens any more if `meanwhile` failed.
             let _ = put.send(guarded(work));
         });
         let beside = guarded(meanwhile);
-        if lease.is_inherited() {
+        if leased.is_inherited() {
             return (None, beside);
         }
         (take.recv().ok(), beside)
@@ -261,9 +292,10 @@ pub fn run_until_signal<T: Send>(
     };
     let lease = Lease::new(threads)?;
     let mut done = None;
-    let interrupt = py.detach(|| {
-        lease.pool().in_place_scope(|scope| {
-            scope.spawn(|_| done = Some(guarded(work)));
+    let (pool, put) = (lease.pool(), &mut done);
+    let interrupt = py.detach(move || {
+        pool.in_place_scope(move |scope| {
+            scope.spawn(move |_| *put = Some(guarded(work)));
             watch()
         })
     });
@@ -300,9 +332,10 @@ impl Stop {
     }
 }
 
-/// Fails on Ctrl-C, whatever else a signal handler raises, and a [`Stop`].
+/// Fails on Ctrl-C, whatever else a signal handler raises, a [`Stop`], and the end of the interpreter.
 pub fn check_interrupt(py: Python) -> PyResult<()> {
     py.check_signals()?;
+    check_ending()?;
     let stopped = STOP.with_borrow(|stop| stop.as_ref().is_some_and(|s| s.load(Ordering::Relaxed)));
     if stopped { Err(PyKeyboardInterrupt::new_err("stopped")) } else { Ok(()) }
 }

@@ -3,6 +3,12 @@
 // Loops over lanes index several arrays at once: that is what becomes vector code.
 #![allow(clippy::needless_range_loop)]
 
+mod rest;
+mod softmax;
+
+pub(crate) use self::rest::{LARGEST_LOGIT, best_of_gone, lump_rows, softmax_with_rest};
+pub(crate) use self::softmax::{softmax_lanes, softmax_lanes_with_value};
+
 /// Beliefs below this are set to zero by softmax: far below `f32` resolution of a row that sums to
 /// one, and it keeps denormal numbers, which are slow, out of the filters.
 pub(crate) const NEGLIGIBLE_LOGIT: f32 = -32.0;
@@ -177,311 +183,6 @@ fn padding(stride: usize, labels: usize) -> [u32; LANES] {
     last_lanes(labels)
 }
 
-/// `rows ← softmax(factor · rows - energies)` for rows that are `stride` (a multiple of eight) apart, with the energies
-/// of the same points packed tightly, or none. Lanes beyond the labels become zero.
-#[inline(always)]
-pub(crate) fn softmax_lanes<V: Eight>(
-    rows: &mut [f32],
-    stride: usize,
-    labels: usize,
-    factor: f32,
-    energies: Option<&[f32]>,
-) {
-    // With the width known, a row stays in registers.
-    match stride {
-        8 => softmax_groups::<V, 1>(rows, labels, factor, energies),
-        16 => softmax_groups::<V, 2>(rows, labels, factor, energies),
-        24 => softmax_groups::<V, 3>(rows, labels, factor, energies),
-        32 => softmax_groups::<V, 4>(rows, labels, factor, energies),
-        _ => softmax_wide::<V>(rows, stride, labels, factor, energies),
-    }
-}
-
-#[inline(always)]
-fn softmax_groups<V: Eight, const G: usize>(
-    rows: &mut [f32],
-    labels: usize,
-    factor: f32,
-    energies: Option<&[f32]>,
-) {
-    let last = padding(G * LANES, labels);
-    let factor = V::all(factor);
-    for (k, row) in rows.chunks_exact_mut(G * LANES).enumerate() {
-        let (row, _) = row.as_chunks_mut::<LANES>();
-        let mut values = [V::all(0.0); G];
-        // Where the energies end, there is no full row of them.
-        let full = energies.and_then(|e| e.get(k * labels..k * labels + G * LANES));
-        for g in 0..G {
-            let energy = match (full, energies) {
-                (Some(full), _) => V::load(&full.as_chunks::<LANES>().0[g]),
-                (None, Some(all)) => V::load(&eight(all, k * labels + g * LANES)),
-                (None, None) => V::all(0.0),
-            };
-            values[g] = factor.mul(V::load(&row[g])).sub(energy);
-        }
-        values[G - 1] = values[G - 1].chosen(V::all(f32::NEG_INFINITY), &last);
-        let mut most = values[0];
-        for g in 1..G {
-            most = most.larger(values[g]);
-        }
-        let most = V::all(most.largest());
-        for g in 0..G {
-            values[g] = values[g].sub(most).exp_or_nothing();
-        }
-        // A row of infinite energies only is undecided, and then padding must not count either.
-        values[G - 1] = values[G - 1].chosen(V::all(0.0), &last);
-        let mut sum = values[0];
-        for g in 1..G {
-            sum = sum.add(values[g]);
-        }
-        let scale = V::all(1.0 / sum.sum());
-        for g in 0..G {
-            values[g].mul(scale).store(&mut row[g]);
-        }
-    }
-}
-
-#[inline(always)]
-fn softmax_wide<V: Eight>(
-    rows: &mut [f32],
-    stride: usize,
-    labels: usize,
-    factor: f32,
-    energies: Option<&[f32]>,
-) {
-    let (groups, last) = (stride / LANES, padding(stride, labels));
-    let factor = V::all(factor);
-    for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
-        let (row, _) = row.as_chunks_mut::<LANES>();
-        let full = energies.and_then(|e| e.get(k * labels..k * labels + stride));
-        let mut most = V::all(f32::NEG_INFINITY);
-        for (g, lanes) in row.iter_mut().enumerate() {
-            let energy = match (full, energies) {
-                (Some(full), _) => V::load(&full.as_chunks::<LANES>().0[g]),
-                (None, Some(all)) => V::load(&eight(all, k * labels + g * LANES)),
-                (None, None) => V::all(0.0),
-            };
-            let mut value = factor.mul(V::load(lanes)).sub(energy);
-            if g + 1 == groups {
-                value = value.chosen(V::all(f32::NEG_INFINITY), &last);
-            }
-            most = most.larger(value);
-            value.store(lanes);
-        }
-        let most = V::all(most.largest());
-        let mut sum = V::all(0.0);
-        for (g, lanes) in row.iter_mut().enumerate() {
-            let mut value = V::load(lanes).sub(most).exp_or_nothing();
-            if g + 1 == groups {
-                value = value.chosen(V::all(0.0), &last);
-            }
-            sum = sum.add(value);
-            value.store(lanes);
-        }
-        let scale = V::all(1.0 / sum.sum());
-        for lanes in row.iter_mut() {
-            V::load(lanes).mul(scale).store(lanes);
-        }
-    }
-}
-
-/// [`softmax_lanes`], and `Σ y_i (ln y_i + energy_i)` over all rows: the part of the free energy that a point has to
-/// itself.
-#[inline(always)]
-pub(crate) fn softmax_lanes_with_value(
-    rows: &mut [f32],
-    stride: usize,
-    labels: usize,
-    factor: f32,
-    energies: Option<&[f32]>,
-) -> f64 {
-    match stride {
-        8 => softmax_of(rows, 8, labels, factor, energies),
-        16 => softmax_of(rows, 16, labels, factor, energies),
-        24 => softmax_of(rows, 24, labels, factor, energies),
-        32 => softmax_of(rows, 32, labels, factor, energies),
-        _ => softmax_of(rows, stride, labels, factor, energies),
-    }
-}
-
-#[inline(always)]
-fn softmax_of(rows: &mut [f32], stride: usize, labels: usize, factor: f32, energies: Option<&[f32]>) -> f64 {
-    let (groups, last) = (stride / LANES, padding(stride, labels));
-    let mut value = 0.0f64;
-    for (k, row) in rows.chunks_exact_mut(stride).enumerate() {
-        let mut most = [f32::NEG_INFINITY; LANES];
-        for (g, lanes) in row.chunks_exact_mut(LANES).enumerate() {
-            let energy = energies.map_or([0.0; LANES], |e| eight(e, k * labels + g * LANES));
-            let used = if g + 1 == groups { last } else { ALL };
-            for c in 0..LANES {
-                let logit = factor * lanes[c] - energy[c];
-                lanes[c] = chosen(logit, f32::NEG_INFINITY, used[c]);
-                most[c] = larger(most[c], lanes[c]);
-            }
-        }
-        let most = fold(most, larger);
-        row.iter_mut().for_each(|v| *v -= most);
-        let (mut sum, mut along) = ([0.0f32; LANES], [0.0f32; LANES]);
-        for (g, lanes) in row.chunks_exact_mut(LANES).enumerate() {
-            let energy = energies.map_or([0.0; LANES], |e| eight(e, k * labels + g * LANES));
-            let used = if g + 1 == groups { last } else { ALL };
-            for c in 0..LANES {
-                let e = chosen(exp_or_nothing(lanes[c]), 0.0, used[c]);
-                // What is not believed in costs nothing, even where it is infinite.
-                let cost = if e > 0.0 { lanes[c] + energy[c] } else { 0.0 };
-                sum[c] += e;
-                along[c] += e * cost;
-                lanes[c] = e;
-            }
-        }
-        let sum = fold(sum, |a, b| a + b);
-        let along = fold(along, |a, b| a + b);
-        value += f64::from(along / sum) - f64::from(ln_positive(sum));
-        let scale = 1.0 / sum;
-        row.iter_mut().for_each(|v| *v *= scale);
-    }
-    value
-}
-
-/// Logits are clipped here where it is known, or checked, that they stay below: exponentials do not overflow, nor do
-/// sums of some thousands of them.
-pub(crate) const LARGEST_LOGIT: f32 = 64.0;
-
-/// `rows ← softmax(rows - energies)` for rows whose last label stands for several that are not filtered themselves: its
-/// message, a bound on theirs, does not count, and on return only a `share` of its belief is left, that of the most
-/// believed of them. Energies come in rows of `stride`, at least zero, infinite in lanes that are not used.
-///
-/// Returns the largest message of the last label and the largest of the others, which must not be above
-/// [`LARGEST_LOGIT`].
-#[inline(always)]
-pub(crate) fn softmax_with_rest<V: Eight>(
-    rows: &mut [f32],
-    stride: usize,
-    labels: usize,
-    energies: &[f32],
-    shares: &[f32],
-) -> (f32, f32) {
-    match stride {
-        8 => rest_softmax::<V>(rows, 8, labels, energies, shares),
-        16 => rest_softmax::<V>(rows, 16, labels, energies, shares),
-        24 => rest_softmax::<V>(rows, 24, labels, energies, shares),
-        _ => rest_softmax::<V>(rows, stride, labels, energies, shares),
-    }
-}
-
-#[inline(always)]
-fn rest_softmax<V: Eight>(
-    rows: &mut [f32],
-    stride: usize,
-    labels: usize,
-    energies: &[f32],
-    shares: &[f32],
-) -> (f32, f32) {
-    let groups = stride / LANES;
-    let mut rest = [0u32; LANES];
-    rest[(labels - 1) % LANES] = u32::MAX;
-    let zero = V::all(0.0);
-    let (mut most, mut most_of_rest) = (zero, zero);
-    for ((row, energies), &share) in
-        rows.chunks_exact_mut(stride).zip(energies.chunks_exact(stride)).zip(shares)
-    {
-        let (row, _) = row.as_chunks_mut::<LANES>();
-        let mut sum = zero;
-        for (g, (lanes, energies)) in row.iter_mut().zip(energies.as_chunks::<LANES>().0).enumerate() {
-            let mut message = V::load(lanes);
-            if g + 1 == groups {
-                most_of_rest = most_of_rest.larger(message.chosen(zero, &rest));
-                message = zero.chosen(message, &rest);
-            }
-            most = most.larger(message);
-            // Minus the larger of minus both: the smaller.
-            let logit = V::load(energies).sub(message).larger(V::all(-LARGEST_LOGIT));
-            let belief = zero.sub(logit).exp_or_nothing();
-            sum = sum.add(belief);
-            belief.store(lanes);
-        }
-        let scale = 1.0 / sum.sum();
-        for (g, lanes) in row.iter_mut().enumerate() {
-            let scale = match g + 1 == groups {
-                true => V::all(scale * share).chosen(V::all(scale), &rest),
-                false => V::all(scale),
-            };
-            V::load(lanes).mul(scale).store(lanes);
-        }
-    }
-    (most_of_rest.largest(), most.largest())
-}
-
-/// Several labels as one, for rows of `labels` energies, `width` apart, the first at the start of `energies`. What goes to
-/// the lump has a one in `gone`, what does not a zero, up to whole groups. If `shares` are given, the last label is
-/// itself a lump, of before, and goes there in any case.
-///
-/// Leaves in `lumps`, for every row, by how much the energy of the lump is above the smallest of the row, belief in the
-/// most believed label of the lump as a share of that in the lump (energies alone), and the smallest energy.
-#[inline(always)]
-pub(crate) fn lump_rows<V: Eight>(
-    energies: &[f32],
-    width: usize,
-    labels: usize,
-    gone: &[f32],
-    shares: Option<&[f32]>,
-    lumps: &mut [[f32; 3]],
-) {
-    let (gone, _) = gone.as_chunks::<LANES>();
-    let last = last_lanes(labels);
-    let zero = V::all(0.0);
-    for (k, lump) in lumps.iter_mut().enumerate() {
-        let full = energies.get(k * width..k * width + gone.len() * LANES);
-        let mut most = V::all(f32::NEG_INFINITY);
-        for g in 0..gone.len() {
-            let minus = match full {
-                Some(full) => zero.sub(V::load(&full.as_chunks::<LANES>().0[g])),
-                None => zero.sub(V::load(&eight(energies, k * width + g * LANES))),
-            };
-            most = most.larger(match g + 1 == gone.len() {
-                true => minus.chosen(V::all(f32::NEG_INFINITY), &last),
-                false => minus,
-            });
-        }
-        let least = -most.largest();
-        let (mut sum, mut best) = (zero, zero);
-        for (g, gone) in gone.iter().enumerate() {
-            let energy = match full {
-                Some(full) => V::load(&full.as_chunks::<LANES>().0[g]),
-                None => V::load(&eight(energies, k * width + g * LANES)),
-            };
-            // Not below zero, whatever stands behind the row.
-            let above = energy.sub(V::all(least)).larger(zero);
-            let belief = zero.sub(above).exp_or_nothing().mul(V::load(gone));
-            sum = sum.add(belief);
-            best = best.larger(belief);
-        }
-        let (mut sum, mut best) = (sum.sum(), best.largest());
-        if let Some(shares) = shares {
-            let belief = exp_or_nothing(least - energies[k * width + labels - 1]);
-            sum += belief;
-            best = larger(best, shares[k] * belief);
-        }
-        *lump = [sum, best / larger(sum, f32::MIN_POSITIVE), least];
-    }
-    for lump in lumps.iter_mut() {
-        lump[0] = if lump[0] > f32::MIN_POSITIVE { -ln_positive(lump[0]) } else { f32::INFINITY };
-    }
-}
-
-/// The largest of the lanes of every row that `gone` has a one for.
-#[inline(always)]
-pub(crate) fn best_of_gone<V: Eight>(rows: &[f32], stride: usize, gone: &[f32], out: &mut [f32]) {
-    let (gone, _) = gone.as_chunks::<LANES>();
-    for (row, out) in rows.chunks_exact(stride).zip(out) {
-        let mut best = V::all(0.0);
-        for (lanes, gone) in row.as_chunks::<LANES>().0.iter().zip(gone) {
-            best = best.larger(V::load(lanes).mul(V::load(gone)));
-        }
-        *out = best.largest();
-    }
-}
-
 /// The smallest value of each lane in all rows.
 #[inline(always)]
 pub(crate) fn least_of_lanes(rows: &[f32], stride: usize, least: &mut [f32]) {
@@ -581,8 +282,14 @@ mod tests {
                 softmax(&mut row);
                 row
             }).collect();
-            let mut valued = rows.clone();
-            let value = softmax_lanes_with_value(&mut valued, stride, labels, 2.0, given.map(|e| &e[..3 * labels]));
+            // Rows with a label that is possible, which have a value: `Σ y (log y + e)`.
+            let mut valued = rows[..3 * stride].to_vec();
+            let value = softmax_lanes_with_value(&mut valued, stride, labels, 2.0, given);
+            let believed = want[..3].iter().flatten().enumerate().filter(|(_, y)| **y > 0.0);
+            let want_value: f64 = believed
+                .map(|(at, &y)| f64::from(y) * (f64::from(y).ln() + f64::from(given.map_or(0.0, |e| e[at]))))
+                .sum();
+            prop_assert!((value - want_value).abs() < 1e-4, "{} for {}", value, want_value);
             softmax_lanes::<[f32; LANES]>(&mut rows, stride, labels, 2.0, given);
             for (k, want) in want.iter().enumerate() {
                 for (i, w) in want.iter().enumerate() {
@@ -591,7 +298,6 @@ mod tests {
                 }
                 prop_assert!(rows[k * stride + labels..(k + 1) * stride].iter().all(|&v| v == 0.0));
             }
-            let _ = value;
             let mut out = vec![0.0; 5 * labels];
             keep_lanes(&rows, stride, labels, &mut out);
             prop_assert_eq!(&out[2 * labels..3 * labels], &rows[2 * stride..2 * stride + labels]);

@@ -23,6 +23,61 @@ fn energies_that_leave_no_scale() {
     }
 }
 
+/// The bound of the QP was the difference of numbers as large as the energies' constant, or as the stand-in for forbidden
+/// labels, and their rounding lifted it above the optimum.
+#[test]
+fn bounds_hold_whatever_constant_energies_have() {
+    let number = |k: usize| ((k as f32 + 0.7) * 12.9898).sin();
+    for (constant, size) in [(0.0, 1e-6), (1e4, 1.0), (-1e6, 1.0), (3e7, 100.0)] {
+        for forbidden in [false, true] {
+            let mut unary: Vec<f32> = (0..300 * 3).map(|k| constant + size * number(k)).collect();
+            if forbidden {
+                (0..300).for_each(|a| unary[3 * a + a % 3] = f32::INFINITY);
+            }
+            let positions = (0..300).map(|a| 0.5 * a as f32).collect();
+            let model = ModelBuilder::points(300, 3)
+                .unary(unary)
+                .features(positions, 1, 1e-3 * size)
+                .filter(FilterKind::Exact)
+                .build()
+                .unwrap();
+            // So weak a kernel that every pixel gets what it prefers, or nearly so.
+            let best = run(&model, "graduated/mf/unary", &Settings::default()).energy.total();
+            for method in ["qp", "qp:fw", "lp", "smooth-lp", "prox-lp"] {
+                let solution = run(&model, method, &Settings::default());
+                let bound = solution.lower_bound.unwrap().value;
+                let best = best.min(solution.energy.total());
+                assert!(bound <= best, "{method}: {bound} above {best}, constant {constant}, {forbidden}");
+                // No tighter than single precision, and not much looser.
+                let resolution = f64::from(f32::EPSILON) * best.abs() + 300.0 * 1e-2 * f64::from(size);
+                assert!(
+                    bound >= best - resolution,
+                    "{method}: {bound} far below {best}, constant {constant}"
+                );
+            }
+        }
+    }
+}
+
+/// The stand-in for infinite energies was one or so above the others: mean field believed in forbidden labels.
+#[test]
+fn nothing_is_believed_of_forbidden_labels() {
+    let infinite = f32::INFINITY;
+    for strength in [0.0, 3.0] {
+        let model = ModelBuilder::points(2, 3)
+            .unary(vec![0.0, infinite, 0.2, 0.1, 0.3, infinite])
+            .features(vec![0.0, 1.0], 1, strength)
+            .filter(FilterKind::Exact)
+            .build()
+            .unwrap();
+        for method in METHODS.iter().filter(|m| m.name != "exact") {
+            let beliefs = run(&model, method.name, &Settings::default()).beliefs;
+            let forbidden = [beliefs.as_slice()[1], beliefs.as_slice()[5]];
+            assert_eq!(forbidden, [0.0, 0.0], "{}: {beliefs:?}", method.name);
+        }
+    }
+}
+
 /// The stand-in for a forbidden label was lost in rounding, and an allowed energy of 1e30 looked like one.
 #[test]
 fn large_energies_are_not_forbidden() {

@@ -20,6 +20,7 @@ pub use self::pairwise::{Normalization, Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
 use crate::error::Result;
 use crate::labeling::Labeling;
+use crate::lanes::NEGLIGIBLE_LOGIT;
 use crate::numeric;
 
 /// A dense CRF: everything that defines the energy of a labelling.
@@ -54,11 +55,11 @@ impl Model {
         let strongest = f64::from(compatibility.largest_cost());
         let scale = numeric::sum(&ranges) + strongest * numeric::sum(sums);
 
-        // A forbidden label must lose against any other whatever the neighbours say. A finite stand-in
-        // keeps the arithmetic free of infinities; energies turn it back into one.
+        // A forbidden label must lose against any other whatever the neighbours say, and by so much that a softmax leaves
+        // nothing of it. A finite stand-in keeps the arithmetic free of infinities; energies turn it back into one.
         let (range, sum) = (max(&ranges), max(sums));
         let largest = unary.iter().filter(|e| e.is_finite()).fold(0.0f32, |m, e| m.max(e.abs()));
-        let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest as f32) + 1.0;
+        let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest as f32) - 2.0 * NEGLIGIBLE_LOGIT;
         // Next to energies of 1e30 the sum may be lost in rounding: no allowed label may look like a forbidden one.
         let forbidden = forbidden.max(largest.next_up());
         unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);

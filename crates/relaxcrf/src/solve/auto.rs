@@ -19,6 +19,7 @@ use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::filter::{Direction, Scratch};
 use crate::labeling::Labeling;
+use crate::memory;
 use crate::model::Model;
 use crate::numeric;
 
@@ -216,35 +217,30 @@ pub(super) fn run(
             // Evaluating labellings all the way would take a tenth of the time. The best are at the end, or a little before.
             settings.evaluate_every = (schedule.steps * 7 / 8).max(1);
         }
+        // What there is no memory for is left out, unless there is none for anything.
+        let here = focus.as_ref().map_or(model, |(smaller, _)| smaller);
+        if let Err(error) = memory::require_for_methods(here, &part.pipeline) {
+            left_out = Some(error);
+            continue;
+        }
         let earlier = Earlier::of(sum.as_ref(), started);
         let mut watch = |progress: &Progress| observer(&earlier.added_to(progress));
-        let solved = match focus {
+        let mut solution = match focus {
             Some((smaller, keep)) => {
                 // A bound of the smaller problem is none of the whole one.
                 settings.until_gap = None;
-                super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch).and_then(
-                    |mut part| {
-                        part.labeling = widened(&part.labeling, &keep);
-                        part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
-                        part.lower_bound = None;
-                        Ok(part)
-                    },
-                )
+                let mut part = super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch)?;
+                part.labeling = widened(&part.labeling, &keep);
+                part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
+                part.lower_bound = None;
+                part
             }
             None => {
                 let start = match (part.scope, &sum) {
                     (Scope::Onward, Some(sum)) => Some(loosened(&sum.beliefs, &used(&sum.labeling, model))?),
                     _ => init.clone(),
                 };
-                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)
-            }
-        };
-        // What there is no memory for is left out, unless there is none for anything.
-        let mut solution = match solved {
-            Ok(solution) => solution,
-            Err(error) => {
-                left_out = Some(error);
-                continue;
+                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)?
             }
         };
         earlier.add(&mut solution, sum.take(), started);

@@ -51,7 +51,7 @@ impl<'m> DcGen<'m> {
     fn inner(&self, model: &Model, a: usize, k: &[f32], y: &[f32], out: &mut [f32], work: &mut [f32]) -> f64 {
         let labels = model.labels();
         let (sum, own) = (model.pairwise().row_sums()[a], model.pairwise().diagonal()[a]);
-        let value = self.quadratic.gradient(a, k, y, sum, out);
+        let value = self.quadratic.gradient(a, k, y, sum, out).value();
         let (tilt, work) = work.split_at_mut(labels);
         tilt.fill(0.0);
         let anchor = &self.anchor[a * labels..(a + 1) * labels];

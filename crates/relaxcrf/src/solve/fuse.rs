@@ -67,7 +67,7 @@ fn descend(context: &mut Context, first: &Labeling, second: &Labeling, share: f3
         let value = numeric::for_rows(&mut gradient, labels, |at, rows| {
             let row = |(k, g): (usize, &mut [f32])| {
                 let span = (at + k) * labels..(at + k + 1) * labels;
-                quadratic.gradient(at + k, &filtered[span.clone()], &y[span], diagonal[at + k], g)
+                quadratic.gradient(at + k, &filtered[span.clone()], &y[span], diagonal[at + k], g).value()
             };
             rows.chunks_exact_mut(labels).enumerate().map(row).sum()
         });

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::held::{self, Focus, OnHeldLabels, Task, stays_out};
-use super::quadratic::Quadratic;
+use super::quadratic::{Quadratic, Share};
 use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
@@ -168,14 +168,12 @@ impl RowStep for Forward<'_> {
             v[i] = y[i] + beta * (y[i] - y0[i]);
             kv[i] = k[i] + beta * (k[i] - k0[i]);
         }
-        let value = self.quadratic.gradient(a, kv, v, c, gradient);
+        let share = self.quadratic.gradient(a, kv, v, c, gradient);
         let step = 1.0 / (c * self.quadratic.lipschitz()).max(self.floor);
         for i in 0..labels {
             out[i] = v[i] - step * gradient[i];
         }
         let mut lowest = row_min(gradient);
-        // In double precision, because rounding must not lift the bound.
-        let along = row_sum([gradient, v], |[g, v]| f64::from(g) * f64::from(v));
         project(out);
         if let Some(others) = self.others {
             // The gradient of the best of them: Potts, no beliefs, nothing filtered.
@@ -186,8 +184,16 @@ impl RowStep for Forward<'_> {
             }
         }
         let uphill = row_sum([v, out, y], |[v, o, y]| (v - o) * (o - y));
-        (value - along + f64::from(lowest), f64::from(1.0 / step) * f64::from(uphill))
+        (bound_of(lowest, &share), f64::from(1.0 / step) * f64::from(uphill))
     }
+}
+
+/// A pixel's share of the bound at a point: the value there less the gradient along it, which leaves minus the pairs'
+/// share, plus the gradient's lowest entry. Each entry was rounded once as it is, whatever constant the energies have.
+#[inline(always)]
+fn bound_of(lowest: f32, share: &Share) -> f64 {
+    let lowest = f64::from(lowest);
+    lowest - 0.5 * f64::from(f32::EPSILON) * lowest.abs() - share.pairs
 }
 
 /// The method `qp:fw`: Frank-Wolfe with the closed-form step.
@@ -225,21 +231,22 @@ impl Solver for FrankWolfe<'_> {
         }
         let (quadratic, filtered, y) = (&self.quadratic, &self.filtered, beliefs.as_slice());
 
-        // The vertex that the gradient points to, the value, and the gap to the linearisation's minimum.
-        let (value, gap) =
+        // The vertex that the gradient points to, the bound, and the gap to the linearisation's minimum.
+        let (bound, gap) =
             for_row_pairs(&mut self.vertex, labels, |a: usize, out: &mut [f32], work: &mut [f32]| {
                 let range = a * labels..(a + 1) * labels;
                 let gradient = &mut work[..labels];
-                let value =
+                let share =
                     quadratic.gradient(a, &filtered[range.clone()], &y[range.clone()], c[a], gradient);
                 let best = (0..labels).fold(0, |b, i| if gradient[i] < gradient[b] { i } else { b });
                 out.fill(0.0);
                 out[best] = 1.0;
-                let along: f64 =
-                    gradient.iter().zip(&y[range]).map(|(&g, &v)| f64::from(g) * f64::from(v)).sum();
-                (value, along - f64::from(gradient[best]))
+                let along = |&g: &f32| f64::from(g - gradient[best]);
+                let gap = gradient.iter().zip(&y[range]).map(|(g, &v)| along(g) * f64::from(v)).sum();
+                (bound_of(gradient[best], &share), gap)
             });
-        self.bound = self.bound.max(value - gap - BOUND_ALLOWANCE * model.scale());
+        let value = bound + gap;
+        self.bound = self.bound.max(bound - BOUND_ALLOWANCE * model.scale());
 
         context.filter(&self.vertex, &mut self.vertex_filtered);
         let (vertex, vertex_filtered) = (&self.vertex, &self.vertex_filtered);

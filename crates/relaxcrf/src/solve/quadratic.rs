@@ -143,7 +143,7 @@ impl<'m> Quadratic<'m> {
 
     /// Writes the gradient row at pixel `a` and returns the pixel's share of E_c.
     #[inline(always)]
-    pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+    pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
         if self.model.compatibility().is_potts() {
             return self.potts_gradient(a, filtered, y, c, out);
         }
@@ -151,28 +151,34 @@ impl<'m> Quadratic<'m> {
     }
 
     #[inline(never)]
-    fn any_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+    fn any_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
         self.product(filtered, y, c, out);
-        let mut value = 0.0;
+        let mut share = Share { linear: 0.0, pairs: 0.0 };
         for (i, (o, &v)) in out.iter_mut().zip(y).enumerate() {
             let linear = self.linear(a, i, c);
-            value += f64::from(v) * (f64::from(linear) + f64::from(*o));
+            share.linear += f64::from(v) * f64::from(linear);
+            share.pairs += f64::from(v) * f64::from(*o);
             *o = linear + 2.0 * *o;
         }
-        value
+        share
     }
 
     /// [`Quadratic::gradient`] for Potts, where μ w is the sum of w less w: plain loops over the labels.
     #[inline(always)]
-    fn potts_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> f64 {
+    fn potts_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
         let labels = y.len();
         let linear = &self.model.linear()[a * labels..(a + 1) * labels];
         let (filtered, out) = (&filtered[..labels], &mut out[..labels]);
         let sum = numeric::row_sum([filtered, y], |[k, v]| k - c * v);
         for i in 0..labels {
-            out[i] = linear[i] + 2.0 * (sum - (filtered[i] - c * y[i]));
+            out[i] = sum - (filtered[i] - c * y[i]);
         }
-        f64::from(numeric::row_sum([y, linear, out], |[v, e, g]| 0.5 * v * (e + g)))
+        let pairs = numeric::row_sum([y, &*out], |[v, o]| v * o);
+        for i in 0..labels {
+            out[i] = linear[i] + 2.0 * out[i];
+        }
+        let linear = numeric::row_sum([y, linear], |[v, e]| v * e);
+        Share { linear: f64::from(linear), pairs: f64::from(pairs) }
     }
 
     /// E_c(y), given K y and c.
@@ -180,6 +186,22 @@ impl<'m> Quadratic<'m> {
         let labels = self.model.labels();
         let value = Value { quadratic: self, y, filtered, c };
         numeric::sum_by_rows(y.len() / labels, labels, value)
+    }
+}
+
+/// A pixel's share of E_c(y).
+pub(super) struct Share {
+    /// Of the linear part.
+    pub linear: f64,
+    /// Of the quadratic part. By itself, because bounds are made of it: as the difference of larger numbers it would bring
+    /// their rounding along, which energies far from zero have plenty of.
+    pub pairs: f64,
+}
+
+impl Share {
+    #[inline(always)]
+    pub fn value(&self) -> f64 {
+        self.linear + self.pairs
     }
 }
 
@@ -195,7 +217,7 @@ impl RowValue for Value<'_> {
     #[inline(always)]
     fn value(&self, a: usize, row: &mut [f32]) -> f64 {
         let range = a * row.len()..(a + 1) * row.len();
-        self.quadratic.gradient(a, &self.filtered[range.clone()], &self.y[range], self.c[a], row)
+        self.quadratic.gradient(a, &self.filtered[range.clone()], &self.y[range], self.c[a], row).value()
     }
 }
 

@@ -368,7 +368,11 @@ fn labels_dropped_one_after_the_other_are_as_if_dropped_at_once() {
     for (a, b) in at_once.energies.chunks_exact(stride).zip(in_turn.energies.chunks_exact(stride)) {
         // Each relative to what was the smallest of its row: a lump may be smaller than all that is in it.
         let (a, b) = (a[..lanes].iter().map(|e| e - a[0]), b[..lanes].iter().map(|e| e - b[0]));
-        assert!(a.clone().zip(b.clone()).all(|(a, b)| (a - b).abs() < 1e-4), "{:?}", a.zip(b).collect::<Vec<_>>());
+        assert!(
+            a.clone().zip(b.clone()).all(|(a, b)| (a - b).abs() < 1e-4),
+            "{:?}",
+            a.zip(b).collect::<Vec<_>>()
+        );
     }
     assert!(furthest(&at_once.shares, &in_turn.shares) < 1e-5);
 }

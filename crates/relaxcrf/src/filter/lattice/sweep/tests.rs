@@ -43,7 +43,10 @@ fn several_kernels_add_up_in_every_part() {
             }
             for (at, (s, w)) in swept.iter().zip(&want).enumerate() {
                 let (point, channel) = (at / channels, at % channels);
-                assert!((s - w).abs() < 1e-4 * (1.0 + w.abs()), "point {point}, {channel} of {channels}: {s}, {w}");
+                assert!(
+                    (s - w).abs() < 1e-4 * (1.0 + w.abs()),
+                    "point {point}, {channel} of {channels}: {s}, {w}"
+                );
             }
         }
     }
