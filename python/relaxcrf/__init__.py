@@ -14,6 +14,7 @@ Weights: every pair of pixels counts twice, once from each end. pydensecrf count
 the weight here.
 """
 
+import atexit as _atexit
 import os as _os
 
 from . import _core, errors
@@ -52,3 +53,5 @@ __all__ = [
 # A child process has none of its parent's threads and must build its own pool.
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core.after_fork)
+# Native code must not be at work in other threads when the interpreter ends.
+_atexit.register(_core.before_exit)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 import numpy as np
 
@@ -12,6 +14,19 @@ from ._numbers import shown
 from .errors import ArgumentError, DtypeError, InputWarning, ShapeError
 
 
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Around whatever takes memory, also as a decorator: an error of ours if there is not as much.
+
+    No decorator for what warns: `warn` looks for the caller, and would find the decorator's own frame.
+    """
+    try:
+        yield
+    except MemoryError as e:
+        raise ArgumentError(f"{what} is too large, but must be no larger than memory has room for: {e}") from e
+
+
+@room_for("array to be copied")
 def as_array(x: Any, what: str) -> np.ndarray:
     """Any array-like as a NumPy array of numbers; torch, DLPack and buffers without importing anything."""
     if not isinstance(x, np.ndarray):
@@ -44,9 +59,12 @@ def _from_protocol(x: Any, what: str) -> np.ndarray:
         raise DtypeError(f"{what} of type {type(x).__name__} cannot be read as an array: {e}") from e
 
 
+@room_for("array to be copied")
 def as_float32(x: Any, what: str) -> np.ndarray:
     """As `as_array`, in the precision that is computed in. No copy of what already is."""
     x = as_array(x, what)
+    if x.size > sys.maxsize // 4:  # bytes that NumPy cannot even count
+        raise MemoryError(f"{what} of {size(x.shape)} values")
     # Values beyond float32 become infinite, and are refused with their place where they matter.
     with np.errstate(over="ignore"):
         return x.astype(np.float32, copy=False)
@@ -59,6 +77,7 @@ def axis_of(axis: Any, ndim: int, name: str, what: str) -> int:
     return int(axis) % ndim
 
 
+@room_for("array to be copied")
 def rows_of(x: np.ndarray, axis: int) -> np.ndarray:
     """A view (where possible) with one row per pixel, the values along `axis` in it."""
     moved = np.moveaxis(x, axis, -1)
@@ -70,6 +89,7 @@ def from_rows(rows: np.ndarray, shape: tuple, axis: int) -> np.ndarray:
     return np.moveaxis(rows.reshape(*shape, rows.shape[-1]), -1, axis)
 
 
+@room_for("array to be copied")
 def small_labels(labels: np.ndarray, count: int, shape: tuple) -> np.ndarray:
     """Labels in the smallest unsigned type."""
     return labels.astype(np.uint8 if count <= 256 else np.uint16, copy=False).reshape(shape)
@@ -82,8 +102,6 @@ def size(shape: tuple) -> str:
 
 def warn(text: str) -> None:
     """Warns at the line outside of this package that caused it."""
-    import sys
-
     level, frame = 1, sys._getframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("relaxcrf"):
         frame, level = frame.f_back, level + 1

@@ -10,12 +10,13 @@ from typing import Any, Iterator, Optional, Union
 import numpy as np
 
 from . import _core
+from ._arrays import as_array
 from ._functions import get_num_threads
 from ._model import Model
-from ._numbers import shown, whole
-from ._refine import Preset, _check_output, preset_of, refine
+from ._numbers import one_of, shown, whole
+from ._refine import Preset, check_output, preset_of, refine
 from ._solve import solve
-from .errors import ArgumentError, DtypeError, MethodError, ShapeError
+from .errors import DtypeError, MethodError, ShapeError
 
 _END = object()
 
@@ -85,12 +86,12 @@ def batch(
     >>> [type(r).__name__ for r in results]
     ['ndarray', 'ShapeError', 'ndarray']
     """
-    if errors not in ("return", "raise"):
-        raise ArgumentError(f"errors is {shown(errors)}, but must be 'return' or 'raise'")
-    _check_output(output)
+    one_of(errors, "errors", "return", "raise")
+    check_output(output)
     jobs = get_num_threads() if jobs is None else whole(jobs, "jobs", 1)
     lookahead = jobs if lookahead is None else whole(lookahead, "lookahead")
     _check_method(method)
+    pairs = pairs_of(each(images, "images"), each(probabilities, "probabilities"))
     _check_many(images, probabilities)
     options = {
         "preset": preset_of(preset),
@@ -102,7 +103,6 @@ def batch(
         "threads": None if jobs == 1 else 1,
     }
 
-    pairs = _pairs(_each(images, "images"), _each(probabilities, "probabilities"))
     lengths = [len(x) if hasattr(x, "__len__") else None for x in (images, probabilities)]
     sized = None not in lengths
     if sized and lengths[0] != lengths[1]:
@@ -153,7 +153,10 @@ def _value(future: Future, strict: bool) -> Any:
     return error.with_traceback(None)
 
 
-def _each(many: Any, name: str) -> Iterator:
+def each(many: Any, name: str) -> Iterator:
+    """The entries, one per image."""
+    if isinstance(many, memoryview):
+        many = as_array(many, name)  # it cannot walk along the first of several axes by itself
     try:
         return iter(many)
     except TypeError:
@@ -162,7 +165,8 @@ def _each(many: Any, name: str) -> Iterator:
         ) from None
 
 
-def _pairs(images: Iterator, probabilities: Iterator) -> Iterator:
+def pairs_of(images: Iterator, probabilities: Iterator) -> Iterator:
+    """Each image with its probabilities; fails at the end if there are more of one than of the other."""
     count = 0
     while True:
         image, p = next(images, _END), next(probabilities, _END)
@@ -187,7 +191,7 @@ def _check_method(method: Optional[str]) -> None:
 
 def _check_many(images: Any, probabilities: Any) -> None:
     shapes = [getattr(x, "shape", None) for x in (images, probabilities)]
-    if all(s is not None and len(s) == 3 for s in shapes) and shapes[0][:2] == shapes[1][1:]:
+    if all(isinstance(s, tuple) and len(s) == 3 for s in shapes) and shapes[0][:2] == shapes[1][1:]:
         raise ShapeError(
             f"images of shape {tuple(shapes[0])} with probabilities of shape {tuple(shapes[1])} look like one image: "
             "use refine, or lists of one"

@@ -7,7 +7,7 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
-from ._arrays import as_array, as_float32, axis_of, rows_of, size, warn
+from ._arrays import as_array, as_float32, axis_of, room_for, rows_of, size, warn
 from ._numbers import MOST_DIMENSIONS, number, shown
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -172,6 +172,7 @@ class Features:
 Kernel = Union[Gaussian, Bilateral, Features]
 
 
+@room_for("array to be copied")
 def image_rows(
     image: np.ndarray, shape: tuple, channel_axis: Optional[int], dimensions: int = MOST_DIMENSIONS
 ) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Optional, Sequence, Union
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, warn
+from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, warn
 from ._kernels import Kernel
 from ._numbers import MOST_LABELS, check_labels, check_points, flag, number, optional, shown, text, whole
 from .errors import ArgumentError, DtypeError, ShapeError
@@ -64,6 +64,7 @@ class Model:
     ) -> None:
         unary = as_float32(unary, "unary energies")
         axis = check_label_axis(unary, label_axis, "unary energies")
+        compatibility = _parse_compatibility(compatibility, unary.shape[axis])
         self._build(rows_of(unary, axis), _without(unary.shape, axis), axis, kernels, compatibility, filter,
                     normalization, threads)
 
@@ -73,7 +74,7 @@ class Model:
         shape: tuple,
         axis: int,
         kernels: Sequence[Kernel],
-        compatibility: Any,
+        compatibility: tuple,
         filter: str,
         normalization: str,
         threads: Optional[int] = None,
@@ -82,7 +83,7 @@ class Model:
             kernels = [kernels]  # type: ignore[list-item]
         kernels = list(_each_kernel(kernels))
         self._shape, self._axis, self._filter = tuple(shape), axis, text(str(filter), "filter")
-        self._compatibility = _parse_compatibility(compatibility, rows.shape[1])
+        self._compatibility = compatibility
         self._core = _core.Model(
             rows,
             list(shape),
@@ -158,7 +159,9 @@ class Model:
         unknown = set(options) - set(defaults)
         if unknown:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}; known: {', '.join(defaults)}")
-        model._build(rows, tuple(shape), axis, kernels, **{**defaults, **options})
+        options = {**defaults, **options}
+        options["compatibility"] = _parse_compatibility(options["compatibility"], rows.shape[1])
+        model._build(rows, tuple(shape), axis, kernels, **options)
         return model
 
     def with_unary(self, unary: Any, threads: Optional[int] = None) -> "Model":
@@ -254,6 +257,8 @@ def _each_kernel(kernels: Any) -> Iterator[Kernel]:
     # One at a time: the first that is none ends it, however many would follow.
     try:
         for kernel in kernels:
+            if isinstance(kernel, type):
+                raise DtypeError(f"kernel {shown(kernel)} is a class: call it, as in Gaussian(sigma=3)")
             if not hasattr(kernel, "_specification"):
                 raise DtypeError(f"kernel {shown(kernel)} is none of Gaussian, Bilateral and Features")
             yield kernel
@@ -287,8 +292,7 @@ def _without(shape: tuple, axis: int) -> tuple:
 
 
 def _parse_compatibility(given: Any, labels: int) -> tuple:
-    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str):
-        return given
+    wanted = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
     if isinstance(given, str):
         name, _, truncation = given.partition(":")
         if name == "potts" and not truncation:
@@ -298,10 +302,11 @@ def _parse_compatibility(given: Any, labels: int) -> tuple:
                 return ("linear", [float(truncation)] if truncation else [])
         except ValueError:
             pass
-        raise ArgumentError(
-            f"compatibility is {shown(given)}, but must be 'potts', 'linear', 'linear:T', one weight per label or a matrix"
-        )
-    array = as_float32(given, "compatibility")
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {wanted}")
+    try:
+        array = as_float32(given, "compatibility")
+    except DtypeError as e:
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {wanted}") from e
     if array.shape == (labels,):
         return ("per-label", array.tolist())
     if array.shape == (labels, labels):
@@ -338,6 +343,7 @@ def probability_rows(probabilities: Any, label_axis: int) -> tuple:
 
 
 def _check_sums(array: np.ndarray, axis: int) -> None:
+    @room_for("array to be copied")
     def off(k: int) -> np.ndarray:
         return np.abs(array.sum(axis=k) - 1) > _SUM_TOLERANCE
 
@@ -357,6 +363,7 @@ def _check_sums(array: np.ndarray, axis: int) -> None:
     )
 
 
+@room_for("array to be copied")
 def label_values(array: np.ndarray, largest: int) -> np.ndarray:
     """Flat labels as the extension module takes them."""
     check_points(array.shape, "labels")

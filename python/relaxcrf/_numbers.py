@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 import reprlib
 import sys
-from typing import Any, Callable
+from itertools import islice
+from typing import Any, Callable, Optional, Sized
 
 from .errors import ArgumentError, DtypeError
 
@@ -76,6 +77,39 @@ def flag(value: Any, name: str) -> bool:
     if type(value).__name__ in ("bool", "bool_") and value in (False, True):
         return bool(value)
     raise DtypeError(f"{name} is {shown(value)}, but must be True or False")
+
+
+def truth(value: Any, name: str) -> bool:
+    """As `flag` for the interfaces of others, where 1 is True."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        return flag(value, name)
+
+
+def one_of(value: Any, name: str, *known: str) -> str:
+    """One of the known texts. An array is compared with none of them: it would answer with an array."""
+    if isinstance(value, str) and value in known:
+        return value
+    *others, last = map(repr, known)
+    raise ArgumentError(f"{name} is {shown(value)}, but must be {', '.join(others)} or {last}")
+
+
+def function(value: Any, name: str, of: str) -> Callable[..., Any]:
+    """Something to call; `of` says with what."""
+    if callable(value):
+        return value
+    raise DtypeError(f"{name} is {shown(value)}, but must be a function of {of}")
+
+
+def several(value: Any, count: int) -> Optional[tuple]:
+    """The entries of a collection, or None if it has not so many, or is none whatever its type says."""
+    try:
+        # One more tells that there are more, however many these are.
+        found = tuple(islice(value, count + 1)) if isinstance(value, Sized) else ()
+    except (NotImplementedError, TypeError):
+        return None
+    return found if len(found) == count else None
 
 
 def optional(convert: Callable[..., Any], value: Any, *limits: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Sized, Union
+from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from . import _core
 from ._arrays import as_array, from_rows, size, small_labels
 from ._kernels import Bilateral, Gaussian, check_scale, image_rows
 from ._model import Model, probability_rows
-from ._numbers import number, shown, text, whole
+from ._numbers import number, one_of, optional, several, shown, text, whole
 from ._solve import solve
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -103,9 +103,9 @@ def _checked(preset: Preset, where: str) -> Preset:
     kernels = {}
     for kernel, keys in _KEYS.items():
         name, given = f"{where}: {kernel}", getattr(preset, kernel)
-        fits = isinstance(given, Sized) and len(given) == len(keys)
-        values = tuple(map(number, given, [f"{name}.{key}" for key in keys])) if fits else ()
-        if not fits or not all(np.isfinite(values)) or min(values[:-1]) <= 0 or values[-1] < 0:
+        entries = several(given, len(keys))
+        values = tuple(map(number, entries or (), [f"{name}.{key}" for key in keys]))
+        if not values or not all(np.isfinite(values)) or min(values[:-1]) <= 0 or values[-1] < 0:
             wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
             raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
         kernels[kernel] = values
@@ -163,7 +163,8 @@ def refine(
     >>> int(labels[10, 2]), int(labels[10, 28])
     (0, 1)
     """
-    _check_output(output)
+    check_output(output)
+    method = optional(text, method, "method")
     chosen = preset_of(preset)
     scale = color_scale(data_range)
     image = as_array(image, "image")
@@ -178,7 +179,7 @@ def refine(
         filter = "lattice-classic" if method is None else "auto"
         model = Model.from_probabilities(probabilities, kernels, label_axis=label_axis, filter=filter, **options)
         limit = chosen.iterations if method is None else None
-        result = solve(model, method or "mf5", max_iter=limit, threads=threads)
+        result = solve(model, "mf5" if method is None else method, max_iter=limit, threads=threads)
         return {"labels": result.labels, "probabilities": result.probabilities, "result": result}[output]
 
     rows, shape, axis = probability_rows(probabilities, label_axis)
@@ -215,9 +216,9 @@ def color_scale(data_range: Any) -> float:
     return width / 255.0
 
 
-def _check_output(output: str) -> None:
-    if output not in ("labels", "probabilities", "result"):
-        raise ArgumentError(f"output is {shown(output)}, but must be 'labels', 'probabilities' or 'result'")
+def check_output(output: Any) -> None:
+    """Fails for what `refine` cannot return."""
+    one_of(output, "output", "labels", "probabilities", "result")
 
 
 def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:

@@ -8,9 +8,9 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
+from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, small_labels
 from ._model import Model
-from ._numbers import number, optional, shown, text, whole
+from ._numbers import flag, function, number, optional, text, whole
 from .errors import DtypeError, ShapeError
 
 
@@ -159,9 +159,8 @@ def solve(
     tol, time_limit = optional(number, tol, "tol"), optional(number, time_limit, "time_limit")
     until_gap, seed = optional(number, until_gap, "until_gap"), whole(seed, "seed", 0, 2**64 - 1)
     method = text(method, "method")
-    if callback is not None and not callable(callback):
-        raise DtypeError(f"callback is {shown(callback)}, but must be a function of one argument, the Progress")
-    bar = _bar(method) if progress else None
+    callback = optional(function, callback, "callback", "one argument, the Progress")
+    bar = _bar(method) if flag(progress, "progress") else None
 
     def tell(*parts: Any) -> Any:
         now = Progress(*parts)
@@ -193,6 +192,7 @@ def _result(model: Model, found: dict) -> Result:
     return Result(energy=found["unary_energy"] + found["pairwise_energy"], **found)
 
 
+@room_for("array to be copied")
 def _start(model: Model, init: Any) -> Optional[np.ndarray]:
     if init is None:
         return None

@@ -8,10 +8,10 @@ from typing import Any, Callable, Optional, Sequence, Union
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, axis_of, from_rows, rows_of, size, small_labels
+from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, small_labels
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
-from ._numbers import check_labels, optional, shown, text, whole
+from ._numbers import check_labels, function, one_of, optional, shown, text, whole
 from ._refine import Preset, color_scale, positions, preset_of
 from .errors import ArgumentError, ShapeError
 
@@ -29,8 +29,7 @@ class Windows:
         output: str,
         threads: Optional[int],
     ) -> None:
-        if output not in ("labels", "probabilities"):
-            raise ArgumentError(f"output is {shown(output)}, but must be 'labels' or 'probabilities'")
+        one_of(output, "output", "labels", "probabilities")
         if method is not None:
             _core.tile_check_method(text(method, "method"))
         self.preset = preset_of(preset)
@@ -212,13 +211,14 @@ def refine_tiled(
     sizes, axis, channel = windows.spatial(image, probabilities)
     labels = probabilities.shape[axis]
     halos = windows.halos(halo, len(sizes))
+    limit = optional(whole, memory, "memory", 1)
+    callback = optional(function, callback, "callback", "two arguments, the numbers of tiles done and of all")
+    out = _destination(out, output, sizes, axis, labels)
     if isinstance(tile, str) and tile == "auto":
-        limit = optional(whole, memory, "memory", 1)
         bytes_per_pixel = windows.bytes_per_pixel(image, channel, sizes, labels)
         side = _core.tile_side(bytes_per_pixel, max(halos), len(sizes), limit)
     else:
         side = whole(tile, "tile", 1, instead=_AUTO)
-    out = _destination(out, output, sizes, axis, labels)
     plan = _core.tile_windows(list(sizes), side, halos)
     for done, (core, outer) in enumerate(plan):
         part = windows.refine(
@@ -246,13 +246,26 @@ def _destination(out: Any, output: str, sizes: tuple, axis: int, labels: int) ->
     if output == "probabilities":
         shape, dtype = sizes[:axis] + (labels,) + sizes[axis:], np.dtype(np.float32)
     if out is None:
-        return np.empty(shape, dtype)
+        with room_for("array for the result"):
+            return np.empty(shape, dtype)
     _check_sliceable(out, "out", "__setitem__")
     if tuple(out.shape) != shape:
         raise ShapeError(f"out has shape {tuple(out.shape)}, but {size(shape)} is needed for {output}")
-    given = np.dtype(getattr(out, "dtype", dtype))
-    if output == "labels" and given.kind in "iu" and np.iinfo(given).max < labels - 1:
+    # Of NumPy, and of zarr; what knows neither is asked when the first tile is written.
+    if getattr(getattr(out, "flags", None), "writeable", True) is False or getattr(out, "read_only", False) is True:
+        raise ArgumentError("out is read-only, but must be writable: the result goes there")
+    try:
+        given = np.dtype(getattr(out, "dtype", dtype))
+    except TypeError as e:
+        raise ArgumentError(f"out has a dtype that NumPy does not know: {e}") from e
+    # What has no numbers (or True alone) takes labels as well, and makes something else of them.
+    if given.kind not in ("iuf" if output == "labels" else "f"):
+        raise ArgumentError(f"out has dtype {given}, but {output} need one such as {dtype}")
+    if output == "labels" and _largest_whole(given) < labels - 1:
         raise ArgumentError(f"out of dtype {given} cannot hold {labels} labels: use {small}")
-    if output == "probabilities" and given.kind != "f":
-        raise ArgumentError(f"out has dtype {given}, but probabilities need one such as float32")
     return out
+
+
+def _largest_whole(dtype: np.dtype) -> int:
+    """Up to here a type of numbers holds every whole one."""
+    return np.iinfo(dtype).max if dtype.kind in "iu" else 2 ** (np.finfo(dtype).nmant + 1)

@@ -22,9 +22,10 @@ from typing import Any, Optional, Sequence, Union
 
 import numpy as np
 
-from ._numbers import shown
+from ._batch import each, pairs_of
+from ._numbers import one_of, optional, shown, text
 from ._refine import Preset, preset_of, refine
-from .errors import ArgumentError, RelaxcrfError
+from .errors import ArgumentError, DtypeError, RelaxcrfError
 
 __all__ = ["Refiner"]
 
@@ -74,14 +75,11 @@ class Refiner:
         method: Optional[str] = None,
         threads: Optional[int] = None,
     ) -> None:
-        if output not in ("labels", "probabilities"):
-            raise ArgumentError(f"output is {shown(output)}, but must be 'labels' or 'probabilities'")
-        if on_error not in ("raise", "keep"):
-            raise ArgumentError(f"on_error is {shown(on_error)}, but must be 'raise' or 'keep'")
-        self.image, self.probabilities = image, probabilities
-        self.column = column or output
-        self.drop = {drop} if isinstance(drop, str) else set(drop)
-        self.on_error = on_error
+        one_of(output, "output", "labels", "probabilities")
+        self.image, self.probabilities = text(image, "image"), text(probabilities, "probabilities")
+        self.column = optional(text, column, "column") or output
+        self.drop = _names(drop, "drop")
+        self.on_error = one_of(on_error, "on_error", "raise", "keep")
         self.threads = threads if threads is not None else assigned_cpus()
         # Read once, here: a preset file need not exist on other machines.
         self.options = {
@@ -90,17 +88,21 @@ class Refiner:
             "label_axis": label_axis,
             "channel_axis": channel_axis,
             "data_range": data_range,
-            "method": method,
+            "method": optional(text, method, "method"),
         }
 
     def __call__(self, batch: dict) -> dict:
         """The batch with a column of results."""
+        # Of the type: a class has the methods of its objects, but no columns. Tables of pandas will do.
+        if not hasattr(type(batch), "items"):
+            raise DtypeError(f"the batch is {shown(batch)}, but must be a dict of columns")
+        columns = []
         for name in (self.image, self.probabilities):
             if name not in batch:
                 raise ArgumentError(f"the batch has no column {name!r}: it has {', '.join(map(str, batch))}")
-        pairs = zip(batch[self.image], batch[self.probabilities])
+            columns.append(each(batch[name], f"column {name!r}"))
         results, errors = [], []
-        for place, (image, probabilities) in enumerate(pairs):
+        for place, (image, probabilities) in enumerate(pairs_of(*columns)):
             found, error = self._one(image, probabilities, place)
             results.append(found)
             errors.append(error)
@@ -119,6 +121,14 @@ class Refiner:
                 raise kind(f"row {place} of the batch: {error}") from error
             labels = self.options["output"] == "labels"
             return np.empty((0, 0) if labels else (0, 0, 0), np.uint8 if labels else np.float32), str(error)
+
+
+def _names(given: Any, name: str) -> set:
+    """One name, or several."""
+    try:
+        return {text(one, name) for one in ([given] if isinstance(given, str) else given)}
+    except (NotImplementedError, TypeError):
+        raise DtypeError(f"{name} is {shown(given)}, but must be a str or a sequence of them") from None
 
 
 def assigned_cpus() -> int:

@@ -177,6 +177,12 @@ def test_one_image_is_not_a_batch(scenes):
         relaxcrf.batch(*scenes[0])
 
 
+def test_buffers_of_several_axes():
+    scenes = [make_scene(20, 24, 3, seed)[:2] for seed in range(2)]
+    images, p = (np.stack(part) for part in split(scenes))
+    assert np.array_equal(relaxcrf.batch(memoryview(images), memoryview(p)), relaxcrf.batch(images, p))
+
+
 def test_real_images(shared):
     image_module = pytest.importorskip("PIL.Image")
     names = sorted(p.stem for p in (SHARED / "data/segmentation/msrc/images").glob("*.png"))[:4]

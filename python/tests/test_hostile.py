@@ -10,6 +10,7 @@ import relaxcrf
 from relaxcrf import errors
 from relaxcrf.compat.pydensecrf import densecrf as dcrf
 from relaxcrf.compat.simplecrf import densecrf
+from relaxcrf.ray import Refiner
 
 ODD = [np.nan, np.inf, -np.inf, 1e30, -1e30, 1e38, 3.4e38, 1e-40, 1e-300, 1e300, -0.0]
 METHODS = list(relaxcrf.methods())
@@ -157,6 +158,16 @@ class Unreadable:
         lambda: relaxcrf.refine_tiled(np.zeros((3, 3, 3)), np.full((2, 3, 3), 0.5), halo=[[1], [2, 3]]),
         lambda: relaxcrf.batch(5, 5),
         lambda: relaxcrf.batch([np.zeros((3, 3, 3))], np.array(5)),
+        lambda: relaxcrf.batch(relaxcrf.Model, [np.zeros((2, 3, 3))]),
+        lambda: relaxcrf.batch(memoryview(np.zeros((2, 3, 3))), [np.full((2, 3, 3), 0.5)]),
+        lambda: relaxcrf.batch(memoryview(b"ab").cast("c"), [np.full((2, 3, 3), 0.5)]),
+        lambda: Refiner(drop=None),
+        lambda: Refiner(drop=[5]),
+        lambda: Refiner(drop=memoryview(np.zeros((2, 2)))),
+        lambda: Refiner()(None),
+        lambda: Refiner()(dict),
+        lambda: Refiner()({"image": 5, "probabilities": 5}),
+        lambda: Refiner()({"image": [np.zeros((3, 3, 3))] * 2, "probabilities": [np.full((2, 3, 3), 0.5)]}),
     ],
 )
 def test_an_exception_of_ours(call):

@@ -1,5 +1,6 @@
 """Numbers that an argument cannot be: an error with its name and what was given, before memory is taken."""
 
+import decimal
 import fractions
 import itertools
 import re
@@ -14,6 +15,7 @@ from relaxcrf._numbers import shown
 from relaxcrf.compat.pydensecrf import densecrf as dcrf
 from relaxcrf.compat.pydensecrf import utils
 from relaxcrf.compat.simplecrf import densecrf, densecrf3d
+from relaxcrf.ray import Refiner
 
 IMAGE, P, TRUTH = make_scene(5, 7)
 MODEL = relaxcrf.Model(-np.log(P))
@@ -132,40 +134,84 @@ TEXTS = [
     ("kind", lambda v: relaxcrf.filter(np.zeros((3, 1)), np.zeros(3), v)),
     ("measure", lambda v: relaxcrf.stereo_unary(IMAGE, IMAGE, 2, v)),
     ("preset: normalization", lambda v: relaxcrf.refine(IMAGE, P, VOC._replace(normalization=v))),
+    ("method", lambda v: Refiner(method=v)),
+    ("image", lambda v: Refiner(image=v)),
+    ("probabilities", lambda v: Refiner(probabilities=v)),
+    ("column", lambda v: Refiner(column=v)),
+]
+CHOICES = [
+    ("output", lambda v: relaxcrf.refine(IMAGE, P, output=v)),
+    ("output", lambda v: relaxcrf.refine_tiled(IMAGE, P, output=v)),
+    ("output", lambda v: relaxcrf.batch([IMAGE], [P], output=v)),
+    ("errors", lambda v: relaxcrf.batch([IMAGE], [P], errors=v)),
+    ("output", lambda v: Refiner(output=v)),
+    ("on_error", lambda v: Refiner(on_error=v)),
 ]
 FLAGS = [
+    ("progress", lambda v: relaxcrf.solve(MODEL, "mf5", progress=v)),
     ("exact", lambda v: MODEL.energy(TRUTH, exact=v)),
     ("transposed", lambda v: relaxcrf.filter(np.zeros((3, 1)), np.zeros(3), transposed=v)),
 ]
 
 
-@pytest.mark.parametrize("name, call", TEXTS)
-@pytest.mark.parametrize("value", [5, b"mf", ["mf"], "\ud800"])
-def test_what_is_no_text(name, call, value):
-    with pytest.raises(errors.DtypeError, match=f"^{name} is .*, but must be a str"):
+# Compared with something, these answer with an array, an exception, or by asking for all the memory there is.
+ARRAYS = [np.array([]), np.array(["labels", "raise"]), np.zeros(2, [("a", "f4")]), np.broadcast_to(0, (2**26, 2**26))]
+
+
+@pytest.mark.parametrize("name, call", CHOICES)
+@pytest.mark.parametrize("value", [None, 5, "", "Labels", *ARRAYS], ids=str)
+def test_none_of_the_texts_to_choose_from(name, call, value):
+    with pytest.raises(errors.ArgumentError, match=f"(?s)^{name} is .*, but must be '.*' or '.*'"):
         call(value)
-    if value == "\ud800":
+
+
+@pytest.mark.parametrize("name, call", TEXTS)
+@pytest.mark.parametrize("value", [5, b"mf", ["mf"], bytearray(b"1"), *ARRAYS, "\ud800"], ids=str)
+def test_what_is_no_text(name, call, value):
+    with pytest.raises(errors.DtypeError, match=f"(?s)^{name} is .*, but must be a str"):
+        call(value)
+    if isinstance(value, str):
         for given in ({"filter": value}, {"normalization": value}):
             with pytest.raises(errors.DtypeError, match="must be a str"):
                 relaxcrf.Model(P, **given)
 
 
 @pytest.mark.parametrize("name, call", FLAGS)
-@pytest.mark.parametrize("value", [1, 0.0, "yes", None, np.array([True, False])])
+@pytest.mark.parametrize("value", [1, 0.0, "yes", None, np.array([True, False]), *ARRAYS], ids=str)
 def test_what_is_no_flag(name, call, value):
-    with pytest.raises(errors.DtypeError, match=f"^{name} is .*, but must be True or False"):
+    with pytest.raises(errors.DtypeError, match=f"(?s)^{name} is .*, but must be True or False"):
         call(value)
     call(np.bool_(True))
+
+
+class OnlyLength:
+    def __len__(self):
+        return 2
 
 
 @pytest.mark.parametrize(
     "name, call",
     [
         ("gt_prob", lambda: utils.unary_from_labels(TRUTH, 4, "x")),
+        ("gt_prob", lambda: utils.unary_from_labels(TRUTH, 4, np.array([0.5, 0.5]))),
+        ("zero_unsure", lambda: utils.unary_from_labels(TRUTH, 4, 0.7, zero_unsure=np.array([True, False]))),
         ("scale", lambda: utils.unary_from_softmax(P, scale=[1])),
+        ("chdim", lambda: utils.create_pairwise_bilateral((3, 3), 5, IMAGE, np.array([]))),
         ("sdims", lambda: utils.create_pairwise_gaussian(3, (5, 7))),
+        ("sdims", lambda: utils.create_pairwise_gaussian((), (5, 7))),
+        ("sdims", lambda: utils.create_pairwise_gaussian((3, 3), (3, 5, 7))),
         ("shape", lambda: utils.create_pairwise_gaussian((3, 3), 5)),
+        ("shape", lambda: utils.create_pairwise_gaussian((3, 3), ("a", []))),
+        ("shape", lambda: utils.create_pairwise_gaussian((3, 3), memoryview(IMAGE))),
+        ("shape", lambda: utils.create_pairwise_gaussian((3, 3), (2,) * 200)),
+        ("shape", lambda: utils.create_pairwise_gaussian((3, 3), (2**40, 2**40))),
+        ("kernel", lambda: crf().addPairwiseGaussian(3, 3, kernel=None)),
+        ("kernel", lambda: crf().addPairwiseBilateral(3, 3, IMAGE, 3, kernel=ARRAYS[0])),
+        ("normalization", lambda: crf().addPairwiseGaussian(3, 3, normalization=4)),
+        ("normalization", lambda: crf().addPairwiseEnergy(np.ones((2, 35)), 3, normalization=ARRAYS[2])),
         ("param", lambda: densecrf(IMAGE, P.transpose(1, 2, 0), 5)),
+        ("param", lambda: densecrf(IMAGE, P.transpose(1, 2, 0), np.array(3))),
+        ("param", lambda: densecrf(IMAGE, P.transpose(1, 2, 0), OnlyLength())),
         ("param", lambda: densecrf3d(np.zeros((2, 3, 4, 1)), np.full((2, 3, 4, 2), 0.5), 5)),
         ("Q", lambda: crf().stepInference(np.zeros((3, 5, 7), np.float32))),
         ("Q", lambda: crf().stepInference(np.broadcast_to(np.float32(0.3), (3, 35)))),
@@ -195,6 +241,18 @@ def test_numbers_of_any_type_are_taken():
     assert result.iterations <= 2
     assert relaxcrf.Gaussian(fractions.Fraction(3, 2), np.float32(2)).sigma == [1.5]
     assert relaxcrf.Model.from_labels(TRUTH, np.uint64(3), unsure=np.array(9)).labels == 3
+
+
+@pytest.mark.parametrize("half", [decimal.Decimal("0.5"), fractions.Fraction(1, 2), np.array(0.5), np.array([0.5])])
+def test_helpers_of_the_shim_take_numbers_of_any_type(half):
+    def same(call):
+        np.testing.assert_allclose(call(half), call(0.5), rtol=1e-6)
+
+    same(lambda v: utils.unary_from_labels(TRUTH, 3, v))
+    same(lambda v: utils.unary_from_softmax(P, scale=v))
+    same(lambda v: utils.unary_from_softmax(P, clip=v))
+    with pytest.warns(DeprecationWarning):
+        same(lambda v: utils.softmax_to_unary(P, v))
 
 
 def test_sizes_are_checked_before_memory_is_taken():
@@ -233,6 +291,38 @@ def test_shapes_are_checked_before_values(call, match):
         call()
 
 
+# Larger than any address, and beyond what NumPy counts in bytes.
+@pytest.mark.parametrize("shape", [(2, 2**16, 2**16, 2**20), (2, 2**16, 2**16, 2**28)])
+def test_copies_that_memory_has_no_room_for(shape):
+    many = np.broadcast_to(np.uint8(1), shape)
+    for call in [
+        lambda: relaxcrf.refine(IMAGE, many),
+        lambda: relaxcrf.Model(many),
+        lambda: relaxcrf.Model.from_scores(many),
+        lambda: relaxcrf.Model(P, compatibility=many),
+        lambda: relaxcrf.filter(many, many),
+        lambda: densecrf(IMAGE, many, (10.0, 80, 13, 3.0, 3, 5.0)),
+        lambda: crf().setUnaryEnergy(many),
+        lambda: crf().addPairwiseGaussian(3, many),
+    ]:
+        with pytest.raises(errors.ArgumentError, match="^array to be copied is .* than memory has room for"):
+            call()
+
+
+def test_what_the_helpers_of_the_shim_have_no_room_for():
+    many = np.broadcast_to(np.uint8(1), (2, 2**26, 2**26))
+    for call in [
+        lambda: utils.unary_from_softmax(many),
+        lambda: utils.create_pairwise_gaussian((3, 3), many.shape[1:]),
+        lambda: utils.create_pairwise_bilateral((3, 3), 3, many, 0),
+    ]:
+        with pytest.raises(errors.ArgumentError, match="^array to be copied is .* than memory has room for"):
+            call()
+    image, p = np.broadcast_to(np.uint8(1), (2**26, 2**26)), np.broadcast_to(np.float32(0.5), many.shape)
+    with pytest.raises(errors.ArgumentError, match="^array for the result is .* than memory has room for"):
+        relaxcrf.refine_tiled(image, p, tile=16)
+
+
 def deep(levels=5000):
     nested = [1.0]
     for _ in range(levels):
@@ -252,6 +342,11 @@ def deep(levels=5000):
         lambda: relaxcrf.refine_tiled(IMAGE, memoryview(P), tile=9),
         lambda: relaxcrf.refine_tiled(IMAGE, P, tile=9, out=memoryview(np.zeros((5, 7), np.uint8))),
         lambda: relaxcrf.refine(IMAGE, P, VOC._replace(gaussian=3)),
+        lambda: relaxcrf.refine(IMAGE, P, VOC._replace(gaussian=np.array(3))),
+        lambda: relaxcrf.refine(IMAGE, P, VOC._replace(gaussian=OnlyLength())),
+        lambda: relaxcrf.refine(IMAGE, P, VOC._replace(gaussian=memoryview(np.ones((2, 2))))),
+        lambda: relaxcrf.refine(IMAGE, P, VOC._replace(gaussian=itertools.repeat(3))),
+        lambda: relaxcrf.refine(IMAGE, P, method=""),
         lambda: relaxcrf.refine(IMAGE, P, VOC._replace(bilateral=(3, 0, 1))),
     ],
 )
@@ -282,4 +377,25 @@ def test_filtered_sums_that_do_not_fit(kind):
     huge = np.full(200, 3e38, np.float32)
     with pytest.raises(relaxcrf.errors.DataError, match="filtered values.*single precision"):
         relaxcrf.filter(np.zeros((200, 1)), huge, kind)
-    assert np.isfinite(relaxcrf.filter(np.zeros((200, 1)), huge / 300, kind)).all()
+    assert np.isfinite(relaxcrf.filter(np.zeros((200, 1)), huge / 30000, kind)).all()
+
+
+@pytest.mark.parametrize("kernel", [relaxcrf.Gaussian, relaxcrf.Bilateral, relaxcrf.Features])
+def test_a_kernel_without_its_parentheses(kernel):
+    for given in (kernel, [relaxcrf.Gaussian(3), kernel]):
+        for make in (
+            lambda k: relaxcrf.Model(P, k),
+            lambda k: relaxcrf.Model.from_probabilities(P, k),
+            lambda k: relaxcrf.Model.from_scores(P, k),
+            lambda k: relaxcrf.Model.from_labels(TRUTH, 3, k),
+        ):
+            with pytest.raises(errors.DtypeError, match=f"{kernel.__name__}'> is a class: call it"):
+                make(given)
+
+
+@pytest.mark.parametrize("given", [("linear", 3), ("linear", [3.0]), ("potts", []), ("per-label", [1.0] * 3), None])
+def test_compatibility_in_a_form_of_our_own(given):
+    with pytest.raises(errors.ArgumentError, match="^compatibility is .*, but must be 'potts', 'linear', 'linear:T'"):
+        relaxcrf.Model(P, compatibility=given)
+    with pytest.raises(errors.ArgumentError, match="^compatibility is "):
+        relaxcrf.Model.from_probabilities(P, compatibility=given)

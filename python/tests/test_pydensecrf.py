@@ -157,6 +157,31 @@ def test_steps_write_into_any_array(scene, make):
     np.testing.assert_allclose(q, want, atol=1e-6)
 
 
+def test_steps_refuse_what_would_be_a_copy():
+    crf = dcrf.DenseCRF(4, 2)
+    beliefs = np.full((2, 4), 0.5, np.float32)
+
+    class Copied:
+        def __array__(self, dtype=None, copy=None):
+            return beliefs.copy()
+
+    for q, what in ((beliefs.tolist(), "list"), (Copied(), "Copied")):
+        with pytest.raises(relaxcrf.errors.ArgumentError, match=f"Q is a {what}, but must be .* can be written"):
+            crf.stepInference(q)
+    with pytest.raises(relaxcrf.errors.ArgumentError, match="Q has dtype int64, but must be one of floats"):
+        crf.stepInference(np.ones((2, 4), np.int64))
+    crf.setUnaryEnergy(np.arange(8).reshape(2, 4))
+    crf.stepInference(memoryview(beliefs))
+    np.testing.assert_allclose(beliefs, crf.inference(1), atol=1e-6)
+
+
+def test_weights_and_features_that_do_not_fit():
+    with pytest.raises(relaxcrf.errors.ShapeError, match=r"L has shape \(2, 2\) and f \(5, 42\)"):
+        dcrf.LogisticUnary(np.ones((2, 2)), np.ones((5, 42)))
+    with pytest.raises(relaxcrf.errors.ShapeError, match=r"u has shape \(2, 3\) and f \(2, 3\)"):
+        dcrf.DenseCRF(3, 2).setUnaryEnergy(np.ones((2, 3)), np.ones((2, 3)))
+
+
 def test_kinds_of_unary(scene):
     _, p, _ = scene
     u = utils.unary_from_softmax(p)

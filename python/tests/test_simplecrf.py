@@ -59,6 +59,9 @@ def test_mistakes(scene):
     image, p, _ = make_scene()
     with pytest.raises(errors.ArgumentError, match="w1, alpha"):
         densecrf(image, p.transpose(1, 2, 0), (1, 2))
+    for param in (np.array(3), (10, 80, 13, 3, 3, 5, 7), iter([10, 80, 13, 3, 3, 5]), None):
+        with pytest.raises(errors.ArgumentError, match="w1, alpha"):
+            densecrf(image, p.transpose(1, 2, 0), param)
     with pytest.raises(errors.ShapeError, match="height x width x labels"):
         densecrf(image, p, (10, 80, 13, 3, 3, 5))
     with pytest.raises(errors.ArgumentError, match="lacks PosW"):

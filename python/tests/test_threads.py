@@ -204,6 +204,30 @@ def test_a_child_that_was_forked_in_a_callback_and_returns_from_it():
     assert os.waitstatus_to_exitcode(status) == 7
 
 
+@pytest.mark.parametrize("callback", [True, False])
+@pytest.mark.parametrize(("threads", "method"), [(1, "mf"), (8, "mf5"), (1, "smooth-lp"), (4, "qp")])
+def test_an_interpreter_that_ends_while_daemon_threads_are_at_work(callback, threads, method):
+    script = f"""
+import threading, time, numpy, relaxcrf
+model = relaxcrf.Model(numpy.random.default_rng(0).random((4, 60, 80)), [relaxcrf.Gaussian(3, 1.5)])
+started = threading.Semaphore(0)
+def watch(step):
+    started.release()
+    time.sleep(0.01)
+def work():
+    started.release()
+    while True:
+        relaxcrf.solve(model, {method!r}, max_iter=10**6, tol=0, callback=watch if {callback} else None)
+for _ in range({threads}):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range({threads} + 2 * {callback}):
+    started.acquire()
+time.sleep(0.05)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+
+
 def test_one_thread_stops_another():
     image, p, _ = make_scene()
     model = relaxcrf.Model.from_probabilities(p, [relaxcrf.Bilateral(image, 20, 10, 2)])

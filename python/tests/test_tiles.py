@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import relaxcrf
-from relaxcrf.errors import ArgumentError, MethodError, ShapeError
+from relaxcrf.errors import ArgumentError, DtypeError, MethodError, ShapeError
 
 from conftest import make_scene
 
@@ -129,6 +129,55 @@ def test_bad_arguments():
     bad[0, 5, 5] = 7
     with pytest.raises(relaxcrf.errors.DataError, match="7"):
         run(image, bad, NARROW, tile=40)
+
+
+@pytest.mark.parametrize("dtype", [bool, "S1", "U1", "M8[s]", "c8", object, "V2", [("a", "u2")], np.int8, np.uint8])
+def test_labels_go_only_where_they_stay_what_they_are(dtype):
+    image, p = np.zeros((6, 7), np.uint8), np.full((300, 6, 7), 1 / 300)
+    out = np.zeros((6, 7), dtype)
+    with pytest.raises(ArgumentError, match="^out .*dtype .*uint16$"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=out)
+    assert (out == np.zeros((6, 7), dtype)).all()
+
+
+def test_types_of_numbers_that_hold_all_labels():
+    image, p = np.zeros((2, 3), np.uint8), np.full((3000, 2, 3), 0.5 / 2999)
+    p[2999] = 0.5
+    for dtype in (np.int16, np.uint64, np.float32, np.longdouble):
+        assert (relaxcrf.refine_tiled(image, p, tile=16, out=np.zeros((2, 3), dtype)) == 2999).all()
+    with pytest.raises(ArgumentError, match="float16 cannot hold 3000 labels"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=np.zeros((2, 3), np.float16))
+    with pytest.raises(ArgumentError, match="out has dtype complex64, but probabilities need one such as float32"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=np.zeros(p.shape, np.complex64), output="probabilities")
+
+
+def test_what_cannot_be_written_or_called_is_told_before_the_first_tile(monkeypatch):
+    image, p = mosaic(parts=1)
+    monkeypatch.setattr(relaxcrf._tiles.Windows, "refine", None)
+    out = np.zeros(p.shape[1:], np.uint8)
+    with pytest.raises(DtypeError, match="callback is 5, but must be a function of two arguments"):
+        relaxcrf.refine_tiled(image, p, tile=16, callback=5)
+    with pytest.raises(ArgumentError, match="memory is 'x'"):
+        relaxcrf.refine_tiled(image, p, tile=16, memory="x")
+    out.flags.writeable = False
+    with pytest.raises(ArgumentError, match="out is read-only"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=out)
+
+    class Foreign:
+        """As a tensor of torch, whose dtype is one of its own."""
+
+        shape, dtype, __setitem__ = p.shape[1:], "torch.uint8", None
+
+    with pytest.raises(ArgumentError, match="out has a dtype that NumPy does not know"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=Foreign())
+
+
+def test_zarr_that_is_read_only(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    image, p = mosaic(parts=1)
+    zarr.create_array(str(tmp_path / "out"), shape=p.shape[1:], chunks=(16, 16), dtype="u1")
+    with pytest.raises(ArgumentError, match="out is read-only"):
+        relaxcrf.refine_tiled(image, p, tile=16, out=zarr.open_array(str(tmp_path / "out"), mode="r"))
 
 
 def test_a_side_for_any_memory():

@@ -40,6 +40,28 @@ pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
     fs::remove_file(&probe).with_context(|| probe.display().to_string())
 }
 
+/// Files of one run, which belong together: if one of them cannot be written, those before it are removed again, unless
+/// there was such a file before the run.
+#[derive(Default)]
+pub struct Together<'p> {
+    new: Vec<&'p Path>,
+}
+
+impl<'p> Together<'p> {
+    /// Writes one more.
+    pub fn write<E>(&mut self, path: &'p Path, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let is_new = !path.exists();
+        let written = write();
+        match &written {
+            Ok(()) if is_new => self.new.push(path),
+            Ok(()) => {}
+            // Nothing is left to be said if this fails too.
+            Err(_) => self.new.drain(..).for_each(|path| drop(fs::remove_file(path))),
+        }
+        written
+    }
+}
+
 /// Fails if there is something other than a file: opening a pipe would wait for its other end, and devices have no end.
 pub fn check_regular(path: &Path) -> Result<()> {
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
@@ -54,4 +76,22 @@ pub fn make_directory(path: &Path) -> Result<()> {
         bail!("{}: is a file; wanted a directory", path.display());
     }
     fs::create_dir_all(path).with_context(|| format!("{}: cannot be made", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_belong_together_are_all_there_or_none() {
+        let place = tempfile::tempdir().unwrap();
+        let [old, new, failing] = ["old", "new", "failing"].map(|name| place.path().join(name));
+        fs::write(&old, "before").unwrap();
+        let mut together = Together::default();
+        together.write(&old, || fs::write(&old, "after")).unwrap();
+        together.write(&new, || fs::write(&new, "after")).unwrap();
+        assert!(new.exists());
+        assert!(together.write(&failing, || Err::<(), _>("full")).is_err());
+        assert!(old.exists() && !new.exists() && !failing.exists());
+    }
 }

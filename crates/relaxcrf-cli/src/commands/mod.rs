@@ -48,5 +48,8 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
         .stack_size(STACK)
         .num_threads(common.threads.map_or(0, Into::into))
         .build_global()
-        .context("the threads cannot be started (fewer with --threads, or is memory limited?)")
+        .context("the threads cannot be started (fewer with --threads, or is memory limited?)")?;
+    // Allocators set memory aside for every thread that takes some: before it is asked how much is left.
+    rayon::broadcast(|_| drop(std::hint::black_box(vec![0u8; 64])));
+    Ok(relaxcrf::memory::require("memory for the program", 0)?)
 }

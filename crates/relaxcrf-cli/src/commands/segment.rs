@@ -15,7 +15,7 @@ use crate::args::{ModelArgs, SegmentArgs};
 use crate::forecast::seconds_per_pixel;
 use crate::inputs::{self, Source};
 use crate::memory::Needs;
-use crate::outputs::check_writable;
+use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
 use crate::report::{self, Messages, RunReport};
 
@@ -61,18 +61,22 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     drop(meter);
 
     let (height, width) = (model.sizes()[0], model.sizes()[1]);
+    let mut together = Together::default();
     if let Some(path) = &args.save_probs {
-        write_beliefs(path, width, height, &solution.beliefs)?;
+        together.write(path, || write_beliefs(path, width, height, &solution.beliefs))?;
     }
     let labels = solution.labeling.as_slice();
-    if inputs::is_tiff(&args.output) {
-        let geo = tiled::geo_tags(args, source)?;
-        let (path, side) = (args.output.as_path(), TIFF_SIDE);
-        let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
-        file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
-    } else {
-        io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
-    }
+    together.write(&args.output, || -> Result<()> {
+        if inputs::is_tiff(&args.output) {
+            let geo = tiled::geo_tags(args, source)?;
+            let (path, side) = (args.output.as_path(), TIFF_SIDE);
+            let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
+            file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
+        } else {
+            io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+        }
+        Ok(())
+    })?;
 
     if args.common.json {
         return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));

@@ -11,7 +11,7 @@ use crate::args::StereoArgs;
 use crate::disparity::{self, Score, Scores, Truth};
 use crate::forecast::seconds_per_pixel;
 use crate::memory::Needs;
-use crate::outputs::check_writable;
+use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
 use crate::report::picture::{ColourMap, Picture};
 use crate::report::{self, RunReport, percent};
@@ -62,17 +62,19 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     }
     drop(meter);
 
+    let mut together = Together::default();
     if let Some(path) = &args.colours {
         let values: Vec<f32> = labels.iter().map(|&l| f32::from(l)).collect();
         let last = (args.disparities - 1).max(1) as f32;
         let picture = Picture::numbers(size, &values, (-0.04 * last, 1.04 * last), ColourMap::Turbo);
         let png = picture.png()?;
-        relaxcrf::io::write_atomically(path, |out| out.write_all(&png))?;
+        together.write(path, || relaxcrf::io::write_atomically(path, |out| out.write_all(&png)))?;
     }
     // What is written directly may fail half way: before there are other files.
     let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
     for path in devices.into_iter().chain(files) {
-        disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities)?;
+        let write = || disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities);
+        together.write(path, write)?;
     }
 
     let scores = truth.as_ref().map(|t| t.scores(labels));

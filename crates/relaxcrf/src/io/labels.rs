@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::decoders::guarded;
-use super::limits::{by, check_pixels, reserve};
+use super::limits::{by, check_whole, reserve};
 use super::palette::Palette;
 use super::windows::Raster;
 use super::{Kind, Source, npy, npz, open, picture, pnm, tiff};
@@ -73,7 +73,7 @@ fn read_png(path: &Path, source: Source) -> Result<LabelMap> {
     let mut reader = decoder.read_info().map_err(fail)?;
     let info = reader.info();
     let (width, height) = (info.width as usize, info.height as usize);
-    let pixels = check_pixels(path, info.width.into(), info.height.into(), source.length)?;
+    let pixels = check_whole(path, info.width.into(), info.height.into(), source.length)?;
     let (kind, depth) = reader.output_color_type();
     let samples = match kind {
         png::ColorType::Indexed | png::ColorType::Grayscale => 1,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Most pixels of one picture or label map: 2^28, a square of 16 384.
 pub const MAX_PIXELS: usize = 1 << 28;
@@ -23,6 +24,16 @@ pub(super) fn check_pixels(path: &Path, width: u64, height: u64, length: u64) ->
     };
     check_values(path, &claims, pixels, length)?;
     Ok(pixels as usize)
+}
+
+/// As [`check_pixels`] for a picture that is about to be decoded as a whole. Decoders take their memory without asking: that
+/// for three colours, and the numbers made of them.
+pub(super) fn check_whole(path: &Path, width: u64, height: u64, length: u64) -> Result<usize> {
+    let pixels = check_pixels(path, width, height, length)?;
+    match memory::is_given(pixels as u64 * 3 * (1 + 4)) {
+        true => Ok(pixels),
+        false => Err(Error::file(path, format!("holds {pixels} pixels, more than memory has room for"))),
+    }
 }
 
 /// The same for a picture of several bands, which are stored apart or side by side.
@@ -51,12 +62,14 @@ pub(super) fn check_shape(path: &Path, shape: &[usize]) -> Result<usize> {
     }
 }
 
-/// An empty vector with room for `n` values, or an error instead of an abort when memory is short.
+/// An empty vector with room for `n` values, or an error instead of an abort when memory is short: also for a copy, which
+/// most files are turned into.
 pub(super) fn reserve<T>(path: &Path, n: usize) -> Result<Vec<T>> {
     let mut v = Vec::new();
-    match v.try_reserve_exact(n) {
-        Ok(()) => Ok(v),
-        Err(_) => Err(Error::file(path, format!("holds {n} values, more than memory has room for"))),
+    let bytes = (n as u64).saturating_mul(2 * size_of::<T>() as u64);
+    match memory::is_given(bytes) && v.try_reserve_exact(n).is_ok() {
+        true => Ok(v),
+        false => Err(Error::file(path, format!("holds {n} values, more than memory has room for"))),
     }
 }
 

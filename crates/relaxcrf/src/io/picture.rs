@@ -7,7 +7,7 @@ use image::{DynamicImage, ImageDecoder, ImageReader};
 
 use super::atomic::write_atomically;
 use super::decoders::guarded;
-use super::limits::{by, check_pixels};
+use super::limits::{by, check_pixels, check_whole};
 use super::windows::Raster;
 use super::{Kind, Source, npy, npz, open, pfm, tiff};
 use crate::error::{Error, Result};
@@ -116,7 +116,7 @@ fn decode_checked(path: &Path, source: Source) -> Result<DynamicImage> {
         ));
     }
     let (width, height) = first.into_dimensions().map_err(fail)?;
-    check_pixels(path, width.into(), height.into(), length)?;
+    check_whole(path, width.into(), height.into(), length)?;
     let mut second = guess(&bytes).map_err(unreadable)?;
     let mut limits = image::Limits::no_limits();
     // Room for four 16-bit channels of the largest picture; its size has been checked above.

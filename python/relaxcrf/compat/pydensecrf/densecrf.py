@@ -17,9 +17,9 @@ from typing import Any, Optional
 import numpy as np
 
 from ... import _core
-from ..._arrays import as_array, as_float32
+from ..._arrays import as_array, as_float32, room_for
 from ..._kernels import numbers
-from ..._numbers import MOST_LABELS, MOST_POINTS, number, truncated
+from ..._numbers import MOST_LABELS, MOST_POINTS, number, truncated, whole
 from ...errors import ArgumentError, ShapeError
 
 __all__ = [
@@ -85,7 +85,7 @@ class LogisticUnary(Unary):
     """Energies ``L @ f`` of a linear classifier: labels x features, features x points."""
 
     def __init__(self, L: Any, f: Any) -> None:
-        self._energies = _matrix(L, "L") @ _matrix(f, "f")
+        self._energies = _product(_matrix(L, "L"), _matrix(f, "f"), "L")
 
 
 class DenseCRF:
@@ -110,7 +110,7 @@ class DenseCRF:
         """Sets the unary energies, labels x points (or labels x height x width); with `f`, to ``u @ f``."""
         u = _matrix(u, "u", self._nlabel)
         if f is not None:
-            u = u @ _matrix(f, "f")
+            u = _product(u, _matrix(f, "f"), "u")
         need = (self._nlabel, self._nvar)
         if u.shape != need:
             raise ValueError("Bad shape for unary energy (Need {}, got {})".format(need, u.shape))
@@ -136,8 +136,8 @@ class DenseCRF:
         self._add_term("add_pairwise", (rows,), compat, kernel, normalization)
 
     def _add_term(self, how: str, what: tuple, compat: Any, kernel: int, normalization: int) -> None:
-        KernelType(kernel)
-        kind = _NORMALIZATIONS[NormalizationType(normalization)]
+        whole(kernel, "kernel", 0, len(KernelType) - 1)
+        kind = _NORMALIZATIONS[whole(normalization, "normalization", 0, len(_NORMALIZATIONS) - 1)]
         term = (how, (*what, _compatibility(compat, self._nlabel), kind))
         getattr(self._core, how)(*term[1])
         self._terms.append(term)
@@ -152,15 +152,14 @@ class DenseCRF:
 
     def stepInference(self, Q: Any, tmp1: Any = None, tmp2: Any = None) -> None:
         """One update of `Q` in place."""
-        Q = as_array(Q, "Q")
+        Q = _in_place(Q, "Q")
         if Q.shape != (self._nlabel, self._nvar):
             raise ShapeError(f"Q has shape {Q.shape}, but ({self._nlabel}, {self._nvar}), labels x points, is needed")
-        if not Q.flags.writeable:
-            raise ArgumentError("Q is read-only, but must be writable: it is updated in place")
         if Q.dtype == np.float32 and Q.flags.aligned:
             self._core.step(Q.T)
         else:
-            work = Q.astype(np.float32)
+            with room_for("array to be copied"):
+                work = Q.astype(np.float32)
             self._core.step(work.T)
             Q[...] = work
 
@@ -239,6 +238,33 @@ def _matrix(x: Any, what: str, flatten: Optional[int] = None) -> np.ndarray:
         array = array.reshape(flatten, -1)
     if array.ndim != 2:
         raise ValueError("Buffer has wrong number of dimensions (expected 2, got {})".format(array.ndim))
+    return array
+
+
+@room_for("array to be copied")
+def _product(weights: np.ndarray, features: np.ndarray, what: str) -> np.ndarray:
+    """Energies of a linear classifier."""
+    if weights.shape[1] != features.shape[0]:
+        raise ShapeError(
+            f"{what} has shape {weights.shape} and f {features.shape}, but labels x features and features x points "
+            "are needed"
+        )
+    return weights @ features
+
+
+_IN_PLACE = "it is updated in place"
+
+
+def _in_place(x: Any, what: str) -> np.ndarray:
+    """An array to update, with the memory of what was given."""
+    array = as_array(x, what)
+    # A list or a tensor of a GPU is copied anew each time, and whoever gave it would never see the update.
+    if not np.may_share_memory(array, as_array(x, what)):
+        raise ArgumentError(f"{what} is a {type(x).__name__}, but must be an array that can be written: {_IN_PLACE}")
+    if not array.flags.writeable:
+        raise ArgumentError(f"{what} is read-only, but must be writable: {_IN_PLACE}")
+    if array.dtype.kind != "f":
+        raise ArgumentError(f"{what} has dtype {array.dtype}, but must be one of floats: {_IN_PLACE}")
     return array
 
 

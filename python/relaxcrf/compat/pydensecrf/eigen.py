@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._arrays import as_float32
+from ..._arrays import as_float32, room_for
 
 __all__ = ["MatrixXf", "VectorXf", "matrixXf", "vectorXf"]
 
@@ -14,6 +14,7 @@ MatrixXf = np.ndarray
 VectorXf = np.ndarray
 
 
+@room_for("array to be copied")
 def matrixXf(arr: Any) -> np.ndarray:
     """A copy as a two-dimensional float32 array, columns contiguous."""
     array = as_float32(arr, "matrix")
@@ -22,6 +23,7 @@ def matrixXf(arr: Any) -> np.ndarray:
     return np.array(array, order="F")
 
 
+@room_for("array to be copied")
 def vectorXf(arr: Any) -> np.ndarray:
     """A copy as a one-dimensional float32 array."""
     array = as_float32(arr, "vector")

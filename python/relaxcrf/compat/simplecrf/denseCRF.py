@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Sequence, Sized
+from typing import Any, Sequence
 
 import numpy as np
 
 from ..._arrays import as_array, as_float32, size
-from ..._numbers import number, shown, truncated
+from ..._numbers import number, several, shown, truncated
 from ...errors import ArgumentError, ShapeError
 from ._run import run
 
@@ -41,9 +41,10 @@ def densecrf(I: Any, P: Any, param: Sequence[float]) -> np.ndarray:  # noqa: E74
     >>> densecrf(np.zeros((6, 8, 3), np.uint8), P, (10.0, 80, 13, 3.0, 3, 5.0)).sum()
     np.uint64(48)
     """
-    if not isinstance(param, Sized) or len(param) != 6:
+    values = several(param, 6)
+    if values is None:
         raise ArgumentError(f"param is {shown(param)}, but six values, (w1, alpha, beta, w2, gamma, it), are needed")
-    *kernels, iterations = param
+    *kernels, iterations = values
     w1, alpha, beta, w2, gamma = map(number, kernels, ("w1", "alpha", "beta", "w2", "gamma"))
     iterations = truncated(iterations, "it", -sys.maxsize)
     image, probabilities = as_array(I, "I"), as_float32(P, "P")
