@@ -74,7 +74,7 @@ def main():
     early, late = np.mean(history[quarter : 2 * quarter]), np.mean(history[3 * quarter :])
     growth = 100 * (late / early - 1)
     print(f"{len(history)} calls: {early:.1f} MiB in the second quarter, {late:.1f} in the last ({growth:+.1f} %)")
-    sys.exit(growth > 5)
+    sys.exit(int(growth > 5))
 
 
 main()

@@ -166,10 +166,11 @@ fn threads_that_the_system_does_not_give() {
 #[test]
 fn hardly_any_stack() {
     let place = Place::new();
+    place.write("list.csv", b"image,probabilities\nimage.png,probs.npy\n");
     for line in [
         "segment image.png --probs probs.npy -o out.png",
         "segment image.png --probs probs.npy --method auto --max-iter 3 -o out.png",
-        "batch image.png --probs probs.npy -o made",
+        "batch list.csv -o made",
     ] {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", "ulimit -s 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_relaxcrf")]);
