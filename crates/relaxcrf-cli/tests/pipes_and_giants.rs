@@ -162,6 +162,21 @@ fn threads_that_the_system_does_not_give() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn hardly_any_memory() {
+    let place = Place::new();
+    let line = "segment image.png --probs probs.npy --threads 1 -o out.png";
+    // Enough to start, and not to work without fear.
+    for limit in ["45056", "49152"] {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "ulimit -v \"$0\" && exec \"$@\"", limit, env!("CARGO_BIN_EXE_relaxcrf")]);
+        command.args(line.split_whitespace()).current_dir(place.path(""));
+        ends(command, line).failed(1, &["memory for the ", "MiB", "a higher limit?"]);
+        assert!(!place.exists("out.png"), "{limit}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn hardly_any_stack() {

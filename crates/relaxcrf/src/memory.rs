@@ -243,7 +243,7 @@ pub fn require(what: &str, bytes: u64) -> Result<()> {
     if is_given(bytes) {
         return Ok(());
     }
-    let got = format!("{} MiB", bytes.div_ceil(1 << 20));
+    let got = format!("{} MiB", bytes.saturating_add(HEADROOM).div_ceil(1 << 20));
     Err(Error::value(what, got, "no more than the system gives (a smaller problem, tiles, a higher limit?)"))
 }
 
@@ -303,7 +303,8 @@ mod tests {
     fn what_no_system_gives_is_refused() {
         // More than a processor of today can address.
         let error = require("memory for a test", 1 << 60).unwrap_err().to_string();
-        assert!(error.starts_with("memory for a test is 1099511627776 MiB, but must be"), "{error}");
+        // With the headroom, which is asked for as well.
+        assert!(error.starts_with("memory for a test is 1099511627800 MiB, but must be"), "{error}");
         assert!(require("memory for a test", SMALL).is_ok());
         assert!(require("memory for a test", u64::MAX).is_err());
     }

@@ -43,12 +43,17 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
     if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MOST_THREADS))) {
         bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
     }
+    // Threads that are started into the last of the memory fall, one by one, before anybody can say so.
+    let count = common.threads.map(Into::into).or(asked.filter(|&n| n > 0).map(|n| n as usize));
+    let count: usize = count.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+    let cannot_start = "the threads cannot be started (fewer with --threads, or is memory limited?)";
+    relaxcrf::memory::require("memory for the threads", (count * STACK) as u64).context(cannot_start)?;
     // Here and not at the first use of rayon, which would panic where the system has no more threads to give.
     rayon::ThreadPoolBuilder::new()
         .stack_size(STACK)
         .num_threads(common.threads.map_or(0, Into::into))
         .build_global()
-        .context("the threads cannot be started (fewer with --threads, or is memory limited?)")?;
+        .context(cannot_start)?;
     // Allocators set memory aside for every thread that takes some: before it is asked how much is left.
     rayon::broadcast(|_| drop(std::hint::black_box(vec![0u8; 64])));
     Ok(relaxcrf::memory::require("memory for the program", 0)?)

@@ -134,7 +134,8 @@ pub struct Solution {
 }
 
 impl Solution {
-    /// `(energy - lower bound) / |energy|`, never negative; `None` without a bound.
+    /// `(energy - lower bound) / |energy|`, never negative, infinite if the energy is next to nothing; `None` without a
+    /// bound.
     pub fn gap(&self) -> Option<f64> {
         self.lower_bound.as_ref().map(|b| best::relative_gap(self.energy.total(), b.value))
     }
