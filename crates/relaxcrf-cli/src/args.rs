@@ -8,9 +8,9 @@ mod tiles;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use relaxcrf::model::{FilterKind, Normalization};
-use relaxcrf::solve::{Pipeline, Settings};
+use relaxcrf::solve::{Pipeline, Settings, Solution};
 
 pub use self::batch::{BatchArgs, ResourceArgs};
 pub use self::datasets::{
@@ -146,8 +146,11 @@ const UNARY_HELP: &str = "\
 Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
 energies -log softmax(score). Energies of +inf forbid a label.
 
-Without kernels and preset: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
-pair counts twice, once from each end, so weights are half of those in codes that count it once.";
+Without preset and kernels, the preset `network` is used: weak kernels that help the output of most networks, and ten \
+mean-field updates (--method mf10). `relaxcrf presets` lists the others. A preset sets kernels, normalization and method; \
+options win over it.
+
+Every pair counts twice, once from each end, so weights are half of those in codes that count it once, such as pydensecrf.";
 
 /// Where `segment` takes its unary energies from.
 #[derive(Debug, Args)]
@@ -228,14 +231,46 @@ pub struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Method")]
 pub struct RunArgs {
-    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
-    pub method: Pipeline,
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods` [default: the preset's]
+    #[arg(short, long, value_name = "M")]
+    pub method: Option<Pipeline>,
+    /// Labels to write: the method's own, or the best labelling seen, constant ones included
+    #[arg(long, value_name = "own|best", default_value_t)]
+    pub take: Take,
     /// Say what `auto` runs on this problem, and why
     #[arg(long)]
     pub explain: bool,
     #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+/// Which labelling of a run is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Take {
+    /// What the method arrived at.
+    #[default]
+    Own,
+    /// The lowest energy seen, unary argmin and constant labellings included.
+    Best,
+}
+
+impl Take {
+    /// The solution with the labelling that was asked for.
+    pub fn labels_of(self, solution: Solution) -> Solution {
+        match self {
+            Self::Own => solution,
+            Self::Best => solution.with_best_labeling(),
+        }
+    }
+}
+
+impl std::fmt::Display for Take {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Own => "own",
+            Self::Best => "best",
+        })
+    }
 }
 
 /// When to stop.

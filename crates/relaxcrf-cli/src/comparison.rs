@@ -8,7 +8,7 @@ mod show;
 
 use anyhow::{Result, bail};
 use relaxcrf::energy;
-use relaxcrf::solve::{Counts, Pipeline, Progress, Settings, Solution, Status, solve};
+use relaxcrf::solve::{ScoredLabeling, Counts, Pipeline, Progress, Settings, Solution, Status, solve};
 use relaxcrf::{Error, Labeling, Model};
 use serde::Serialize;
 
@@ -58,13 +58,10 @@ pub enum Quality {
 /// What one method did.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// Energy of `labeling`.
-    pub own_energy: f64,
     pub quality: Option<Quality>,
     #[serde(flatten)]
     pub report: RunReport,
-    /// The best labelling of the run; where that is a constant one that the method did not come to by itself,
-    /// the labels that it did.
+    /// What the method arrived at.
     #[serde(skip)]
     pub labeling: Labeling,
     #[serde(skip)]
@@ -173,20 +170,13 @@ impl Problem {
     }
 
     fn judge(&self, contestant: &Contestant, solution: &Solution) -> Run {
-        let constant = |l: &Labeling| l.as_slice().windows(2).all(|w| w[0] == w[1]);
-        let (labeling, own_energy) = if constant(&solution.labeling) {
-            (solution.beliefs.argmax(), solution.final_energy.total())
-        } else {
-            (solution.labeling.clone(), solution.energy.total())
-        };
         Run {
-            own_energy,
-            quality: self.quality(labeling.as_slice()),
+            quality: self.quality(solution.labeling.as_slice()),
             report: RunReport {
                 method: contestant.to_string(),
                 ..RunReport::new(&self.model, &contestant.chain, solution, false)
             },
-            labeling,
+            labeling: solution.labeling.clone(),
             trace: solution.trace.clone(),
             uncertainty: Picture::uncertainty(self.size(), &solution.beliefs),
         }
@@ -211,9 +201,11 @@ fn scored_by(model: &Model, found: &Solution) -> relaxcrf::Result<Solution> {
         lower_bound: None,
         ..p.clone()
     });
+    let best = ScoredLabeling { labeling: labeling.clone(), energy };
     Ok(Solution {
         labeling,
         energy,
+        best,
         final_energy: energy,
         lower_bound: None,
         trace: trace.into_iter().collect(),
@@ -254,7 +246,7 @@ fn go_on(
         let start = found.as_ref().map(|s| s.beliefs.clone());
         let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
         found = Some(match &found {
-            Some(start) => joined(start, end, stage),
+            Some(start) => joined(start, end, stage, alone.gives_most_believed_labels()),
             None => end,
         });
     }
@@ -263,13 +255,13 @@ fn go_on(
 }
 
 /// Two runs, the second from the first one's beliefs, as one.
-fn joined(start: &Solution, mut end: Solution, stages: usize) -> Solution {
+fn joined(start: &Solution, mut end: Solution, stages: usize, ends_with_beliefs: bool) -> Solution {
     let sum = |a: Counts, b: Counts| Counts {
         filter: a.filter + b.filter,
         ordered: a.ordered + b.ordered,
         evaluations: a.evaluations + b.evaluations,
     };
-    let best = start.energy.total();
+    let best = start.best.energy.total();
     let bound = start.lower_bound.as_ref().map(|b| b.value);
     for p in &mut end.trace {
         p.stage += stages;
@@ -279,7 +271,11 @@ fn joined(start: &Solution, mut end: Solution, stages: usize) -> Solution {
         p.lower_bound = [bound, p.lower_bound].into_iter().flatten().max_by(f64::total_cmp);
     }
     end.trace.splice(0..0, start.trace.iter().cloned());
-    if best < end.energy.total() {
+    if best < end.best.energy.total() {
+        end.best = start.best.clone();
+    }
+    // A chain that ends with mean field gives its labels, whatever came before.
+    if !ends_with_beliefs && start.energy.total() < end.energy.total() {
         (end.labeling, end.energy) = (start.labeling.clone(), start.energy);
     }
     if end.lower_bound.as_ref().is_none_or(|b| bound.is_some_and(|s| s > b.value)) {
@@ -350,7 +346,7 @@ mod tests {
                 problem.compare(std::slice::from_ref(pipeline), &settings, &[], true, &mut |_| {}).unwrap();
             let (a, b) = (&together.runs[k], &alone.runs[0]);
             assert_eq!(a.labeling, b.labeling, "{pipeline}");
-            assert_eq!(a.own_energy, b.own_energy);
+            assert_eq!(a.report.energy, b.report.energy);
             assert_eq!(a.report.final_energy, b.report.final_energy);
             assert_eq!(a.report.lower_bound, b.report.lower_bound);
             assert_eq!(a.report.filter_calls, b.report.filter_calls, "{pipeline}");
@@ -383,7 +379,7 @@ mod tests {
         assert_eq!(names, ["qp/2", "qp", "qp+dc-neg/2"]);
         for (run, contestant) in found.runs.iter().zip(&contestants) {
             let scored = energy::of_labeling(&problem.model, &run.labeling).unwrap().total();
-            assert_eq!(run.own_energy, scored, "{contestant}");
+            assert_eq!(run.report.energy, scored, "{contestant}");
             assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
             let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
             let alone = solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {

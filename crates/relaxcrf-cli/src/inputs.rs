@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::labeling::MAX_LABELS;
-use relaxcrf::model::presets::Preset;
 use relaxcrf::model::{Compatibility, Kernel, unary};
 use relaxcrf::{Image, Labeling, Model, ModelBuilder, io};
 
-use crate::args::{ModelArgs, PresetArgs, UnaryArgs};
+use crate::args::{ModelArgs, UnaryArgs};
 use crate::report::Messages;
-use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, PresetSpec, extension};
+use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, extension};
 use crate::windows::UnaryWindows;
 
 /// Where unary energies come from.
@@ -93,7 +92,7 @@ pub fn image_and_model(
             source.name()
         ));
     }
-    warn_about_scale(&image, image_path, &kernels_or_usual(args).1, messages);
+    warn_about_scale(&image, image_path, &args.bilateral, messages);
     let model = assemble(&image, labels, rows, args, seed)
         .with_context(|| format!("{} with {}", image_path.display(), source.name()))?;
     Ok((image, model))
@@ -118,9 +117,8 @@ pub fn assemble(image: &Image, labels: usize, rows: Vec<f32>, args: &ModelArgs, 
 
 /// The kernels on an image.
 pub fn kernels(args: &ModelArgs, image: &[f32]) -> Vec<Kernel> {
-    let (gaussian, bilateral) = kernels_or_usual(args);
-    let bilateral = bilateral.iter().map(|b| b.kernel(image.to_vec()));
-    gaussian.iter().map(GaussianSpec::kernel).chain(bilateral).collect()
+    let bilateral = args.bilateral.iter().map(|b| b.kernel(image.to_vec()));
+    args.gaussian.iter().map(GaussianSpec::kernel).chain(bilateral).collect()
 }
 
 /// Everything of a model but its unary energies.
@@ -146,28 +144,11 @@ pub fn labeling(path: &Path, image_path: &Path, model: &Model) -> Result<Labelin
     Ok(labeling)
 }
 
-/// The model with what the preset says wherever no flag was given.
-pub fn with_preset(args: &ModelArgs, preset: Option<&Preset>) -> ModelArgs {
-    let mut args = args.clone();
-    if let Some(preset) = preset {
-        if args.gaussian.is_empty() {
-            args.gaussian = vec![GaussianSpec::new(preset.gaussian.0, preset.gaussian.1)];
-        }
-        if args.bilateral.is_empty() {
-            let (sigma_xy, sigma_rgb, weight) = preset.bilateral;
-            args.bilateral = vec![BilateralSpec::new(sigma_xy, sigma_rgb, weight)];
-        }
-        args.normalization = args.normalization.or(Some(preset.normalization));
-    }
-    args
-}
-
 /// The same model with half of all weights.
 pub fn halved(args: &ModelArgs) -> ModelArgs {
-    let (gaussian, bilateral) = kernels_or_usual(args);
     ModelArgs {
-        gaussian: gaussian.iter().map(GaussianSpec::halved).collect(),
-        bilateral: bilateral.iter().map(BilateralSpec::halved).collect(),
+        gaussian: args.gaussian.iter().map(GaussianSpec::halved).collect(),
+        bilateral: args.bilateral.iter().map(BilateralSpec::halved).collect(),
         ..args.clone()
     }
 }
@@ -188,22 +169,8 @@ pub fn describe(args: &ModelArgs) -> String {
 
 /// The kernels as they are typed.
 pub fn kernel_flags(args: &ModelArgs) -> String {
-    let (gaussian, bilateral) = kernels_or_usual(args);
-    let gaussian = gaussian.iter().map(GaussianSpec::flag);
-    gaussian.chain(bilateral.iter().map(BilateralSpec::flag)).collect::<Vec<_>>().join(" ")
-}
-
-/// The preset asked for, if any.
-pub fn preset(args: &PresetArgs) -> Result<Option<Preset>> {
-    Ok(args.preset.as_ref().map(PresetSpec::resolve).transpose()?)
-}
-
-/// The kernels given, or the pair that most code in the wild uses.
-pub fn kernels_or_usual(args: &ModelArgs) -> (Vec<GaussianSpec>, Vec<BilateralSpec>) {
-    if args.gaussian.is_empty() && args.bilateral.is_empty() {
-        return (vec![GaussianSpec::new(3.0, 1.5)], vec![BilateralSpec::new(80.0, 13.0, 5.0)]);
-    }
-    (args.gaussian.clone(), args.bilateral.clone())
+    let gaussian = args.gaussian.iter().map(GaussianSpec::flag);
+    gaussian.chain(args.bilateral.iter().map(BilateralSpec::flag)).collect::<Vec<_>>().join(" ")
 }
 
 /// Reads all unary energies.

@@ -4,6 +4,7 @@
 //! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
 
 mod args;
+mod choice;
 mod commands;
 mod comparison;
 mod dataset;

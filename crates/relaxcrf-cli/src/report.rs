@@ -17,8 +17,6 @@ use relaxcrf::solve::{Pipeline, Progress, Settings, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
 
-use crate::args::RunArgs;
-
 /// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
 const ERROR_SAMPLES: usize = 64;
 
@@ -53,16 +51,25 @@ impl Messages {
 }
 
 /// Tells what `auto` will do, if that was asked for.
-pub fn explain(args: &RunArgs, model: &Model, settings: &Settings, messages: &Messages) {
-    if !args.explain {
-        return;
-    }
+pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: &Messages) {
     for reason in relaxcrf::solve::auto::plan(model, settings).reasons {
         messages.bar.suspend(|| complain(&format!("auto: {reason}")));
     }
-    let chosen = args.method.to_string();
+    let chosen = method.to_string();
     if chosen != "auto" {
-        messages.bar.suspend(|| complain(&format!("what runs is {chosen}, as --method says")));
+        messages.bar.suspend(|| complain(&format!("what runs is {chosen}; to run auto, pass --method auto")));
+    }
+}
+
+/// Warns if one label for all pixels has lower energy than the labels to be written.
+pub fn warn_about_constant(solution: &Solution, what: &str, messages: &Messages) {
+    if let Some((label, energy)) = solution.constant_below() {
+        messages.warn(&format!(
+            "{what}: label {label} at every pixel has lower energy ({}) than these labels ({}): the kernels are very strong \
+             for these unaries. Try --preset network, or smaller weights; --take best writes that labelling",
+            number(energy),
+            number(solution.energy.total())
+        ));
     }
 }
 
@@ -141,7 +148,9 @@ pub struct RunReport {
     pub gap: Option<f64>,
     pub unary_energy: f64,
     pub pairwise_energy: f64,
-    /// Of the last stage's most believed labels: what the method itself arrived at.
+    /// Lowest energy seen, unary argmin and constant labellings included.
+    pub best_energy: f64,
+    /// Of the most believed labels at the end.
     pub final_energy: f64,
     pub seconds: f64,
     pub filter_calls: usize,
@@ -246,6 +255,7 @@ impl RunReport {
             gap: solution.gap(),
             unary_energy: solution.energy.unary,
             pairwise_energy: solution.energy.pairwise,
+            best_energy: solution.best.energy.total(),
             final_energy: solution.final_energy.total(),
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,

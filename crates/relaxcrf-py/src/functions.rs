@@ -35,7 +35,7 @@ pub fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         parts.set_item("source", p.source.as_ref())?;
         parts.set_item("gaussian", p.gaussian)?;
         parts.set_item("bilateral", p.bilateral)?;
-        parts.set_item("iterations", p.iterations)?;
+        parts.set_item("method", p.method.as_ref())?;
         parts.set_item("normalization", p.normalization.to_string())?;
         Ok(parts)
     })

@@ -153,7 +153,7 @@ impl Problem {
     pub fn wanted(&self, methods: &Pipeline) -> u64 {
         let wanted = |method: &Method| {
             let percent = match method {
-                Method::Unary | Method::MeanField | Method::MeanField5 | Method::Qp { .. } => 100,
+                Method::Unary | Method::MeanField | Method::MeanFieldUpdates(_) | Method::Qp { .. } => 100,
                 Method::DcNeg | Method::DcGen | Method::Graduated(_) => 100,
                 _ => 80,
             };
@@ -212,7 +212,7 @@ impl Problem {
         let own = match method {
             Method::Unary => arrays(1),
             Method::MeanField => arrays(2) + sweeps(),
-            Method::MeanField5 => arrays(1) + sweeps(),
+            Method::MeanFieldUpdates(_) => arrays(1) + sweeps(),
             Method::Qp { .. } => arrays(4),
             Method::DcNeg => arrays(3),
             Method::DcGen => arrays(6),

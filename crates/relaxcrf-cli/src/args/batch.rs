@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use relaxcrf::solve::Pipeline;
 
-use super::{CommonArgs, LimitArgs, ModelArgs, PresetArgs, UnaryArgs};
+use super::{CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
 use crate::specs::{self, Shard};
 
 /// What a run may need, asked before it starts.
@@ -95,9 +95,12 @@ pub struct BatchArgs {
     pub preset: PresetArgs,
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT, help_heading = "Method")]
-    pub method: Pipeline,
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods` [default: the preset's]
+    #[arg(short, long, value_name = "M", help_heading = "Method")]
+    pub method: Option<Pipeline>,
+    /// Labels to write: the method's own, or the best labelling seen, constant ones included
+    #[arg(long, value_name = "own|best", default_value_t, help_heading = "Method")]
+    pub take: Take,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]

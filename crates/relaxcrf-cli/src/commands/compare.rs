@@ -12,6 +12,7 @@ use crate::args::{CompareArgs, ModelArgs};
 use crate::comparison::{Comparison, Problem, Task};
 use crate::disparity::{self, Truth};
 use crate::inputs::{self, Source};
+use crate::choice;
 use crate::methods;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
@@ -111,7 +112,7 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
         }
     }
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
-    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let model_args = choice::model(&args.model, &args.preset)?;
     let read = |model: &ModelArgs| {
         inputs::image_and_model(&args.image, source, &args.unary, model, args.common.seed, messages)
     };

@@ -8,6 +8,7 @@ use relaxcrf::model::FilterKind;
 
 use super::use_threads;
 use crate::args::EnergyArgs;
+use crate::choice;
 use crate::inputs::{self, Source};
 use crate::progress::Meter;
 use crate::report::{self, EnergyReport};
@@ -19,7 +20,7 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     let messages = meter.messages(args.common.quiet);
     let source =
         Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels_as_unary.as_ref());
-    let mut model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let mut model_args = choice::model(&args.model, &args.preset)?;
     if args.exact {
         // The same model as `with_filter(Exact)` gives, without building a filter that is then dropped.
         model_args.filter = FilterKind::Exact;

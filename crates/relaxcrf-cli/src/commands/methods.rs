@@ -1,11 +1,11 @@
 //! `relaxcrf methods`.
 
 use anyhow::Result;
+use relaxcrf::model::presets;
 use relaxcrf::solve::METHODS;
 use serde_json::json;
 
 use crate::args::MethodsArgs;
-use crate::methods::DEFAULT;
 use crate::report::{self, table};
 
 /// Prints what there is.
@@ -22,6 +22,7 @@ pub fn run(args: &MethodsArgs) -> Result<()> {
         shown.add_row([m.name, m.summary, m.promise]);
     }
     report::print(&format!(
-        "{shown}\n\nChain methods with +, each starts where the one before ended: mf5+mf. The default is {DEFAULT}.\n"
+        "{shown}\n\nChain methods with +, each starts where the one before ended: mf5+mf. The default is {}.\n",
+        presets::default().method
     ))
 }

@@ -17,7 +17,7 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
     if args.json {
         return report::print_json(&all.iter().map(as_json).collect::<Vec<_>>());
     }
-    let mut shown = table(&["preset", "gaussian", "bilateral", "updates", "for", "from"]);
+    let mut shown = table(&["preset", "gaussian", "bilateral", "method", "for", "from"]);
     for p in &all {
         let (sigma_xy, sigma_rgb, weight) = p.bilateral;
         let normalization = match p.normalization.to_string().as_str() {
@@ -28,15 +28,15 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
             p.name.to_string(),
             format!("{}:{}", p.gaussian.0, p.gaussian.1),
             format!("{sigma_xy}:{sigma_rgb}:{weight}"),
-            p.iterations.to_string(),
+            p.method.to_string(),
             p.summary.to_string(),
             format!("{}{normalization}", p.source),
         ]);
     }
     report::print(&format!(
         "{shown}\n\nWeights count every pair twice, once from each end: pydensecrf writes twice these numbers. Kernels are \
-         SIGMA:WEIGHT and\nSIGMA_XY:SIGMA_RGB:WEIGHT, normalised symmetrically unless said otherwise. `updates` is the \
-         number of mean-field updates\nthat Python's refine makes, whose default is {DEFAULT}.\n"
+         SIGMA:WEIGHT and\nSIGMA_XY:SIGMA_RGB:WEIGHT, normalised symmetrically unless said otherwise. mfN makes N \
+         mean-field updates.\nWithout --preset and kernels, {DEFAULT} is used.\n"
     ))
 }
 
@@ -45,6 +45,6 @@ fn as_json(p: &Preset) -> serde_json::Value {
         "name": p.name, "summary": p.summary, "source": p.source,
         "gaussian": { "sigma": p.gaussian.0, "weight": p.gaussian.1 },
         "bilateral": { "sigma_xy": p.bilateral.0, "sigma_rgb": p.bilateral.1, "weight": p.bilateral.2 },
-        "iterations": p.iterations, "normalization": p.normalization.to_string(),
+        "method": p.method, "normalization": p.normalization.to_string(),
     })
 }

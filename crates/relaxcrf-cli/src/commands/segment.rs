@@ -11,7 +11,8 @@ use relaxcrf::io::{self, LabelFile, Palette};
 use relaxcrf::solve::solve;
 
 use super::use_threads;
-use crate::args::{ModelArgs, SegmentArgs};
+use crate::args::SegmentArgs;
+use crate::choice::Choice;
 use crate::forecast::seconds_per_pixel;
 use crate::inputs::{self, Source};
 use crate::memory::Needs;
@@ -34,30 +35,34 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
     }
     use_threads(&args.common)?;
-    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let choice = Choice::new(&args.model, &args.preset, args.run.method.as_ref())?;
     let resources = &args.resources;
     if let Some(tile) = args.tiles.tile {
         if resources.dry_run || resources.max_memory.is_some() {
             bail!("--tile bounds memory by itself: give --tile-memory instead of --max-memory or --dry-run");
         }
-        return tiled::run(args, tile, source, &model_args);
+        return tiled::run(args, tile, source, &choice);
     }
     if resources.dry_run || resources.max_memory.is_some() {
-        let (unary, method) = (&args.unary, &args.run.method);
-        let needs = Needs::of_files(&args.image, source, unary, &model_args, method, resources.max_memory)?;
+        let (model, method) = (&choice.model, &choice.method);
+        let needs = Needs::of_files(&args.image, source, &args.unary, model, method, resources.max_memory)?;
         resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
         if resources.dry_run {
-            return needs.show(Some(forecast(args, source, &model_args)?), args.common.json);
+            return needs.show(Some(forecast(args, source, &choice)?), args.common.json);
         }
     }
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
+    let model = inputs::model(&args.image, source, &args.unary, &choice.model, args.common.seed, &messages)?;
     let settings = args.run.limits.settings(args.common.seed);
-    report::explain(&args.run, &model, &settings, &messages);
-    meter.start(&args.run.method, &settings);
-    let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    if args.run.explain {
+        report::explain(&choice.method, &model, &settings, &messages);
+    }
+    meter.start(&choice.method, &settings);
+    let solution = solve(&model, &choice.method, None, &settings, &mut |p| meter.show(p))?;
+    let solution = args.run.take.labels_of(solution);
+    report::warn_about_constant(&solution, &args.image.display().to_string(), &messages);
     drop(meter);
 
     let (height, width) = (model.sizes()[0], model.sizes()[1]);
@@ -79,12 +84,12 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     })?;
 
     if args.common.json {
-        return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));
+        return report::print_json(&RunReport::new(&model, &choice.method, &solution, true));
     }
     if args.common.quiet {
         return Ok(());
     }
-    let report = RunReport::new(&model, &args.run.method, &solution, false);
+    let report = RunReport::new(&model, &choice.method, &solution, false);
     let parts = [report.energy, report.unary_energy, report.pairwise_energy].map(report::number);
     let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
     report::print(&report::facts(&[
@@ -100,11 +105,11 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 }
 
 /// Seconds that the run would take on one thread.
-fn forecast(args: &SegmentArgs, source: Source, model: &ModelArgs) -> Result<f64> {
+fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> {
     let quiet = Messages::new(true, ProgressBar::hidden());
     let (image, labels, rows) = inputs::image_and_rows(&args.image, source, &args.unary, &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
-    let rate = seconds_per_pixel(&image, &rows, labels, model, &args.run.method, &settings)?;
+    let rate = seconds_per_pixel(&image, &rows, labels, &choice.model, &choice.method, &settings)?;
     Ok(rate * (image.width * image.height) as f64)
 }
 

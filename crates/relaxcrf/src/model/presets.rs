@@ -7,8 +7,9 @@ use std::borrow::Cow;
 
 use super::pairwise::Normalization;
 use crate::error::{Error, Result};
+use crate::solve::Pipeline;
 
-/// A Gaussian kernel, a bilateral kernel, and how long to run. `io::read_preset` reads one from a file.
+/// A Gaussian kernel, a bilateral kernel, and the method to run. `io::read_preset` reads one from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
     /// What users type.
@@ -21,14 +22,14 @@ pub struct Preset {
     pub gaussian: (f32, f32),
     /// Standard deviation in pixels, in colour units, and weight.
     pub bilateral: (f32, f32, f32),
-    /// Mean-field updates.
-    pub iterations: usize,
+    /// Method, or chain of methods, such as `mf10` (ten mean-field updates).
+    pub method: Cow<'static, str>,
     /// How both kernels are normalised.
     pub normalization: Normalization,
 }
 
 impl Preset {
-    /// Fails on standard deviations and weights that make no kernel.
+    /// Fails on standard deviations and weights that make no kernel, and on an unknown method.
     pub fn check(&self) -> Result<()> {
         let (sigma, weight) = self.gaussian;
         let (sigma_xy, sigma_rgb, bilateral_weight) = self.bilateral;
@@ -42,11 +43,18 @@ impl Preset {
                 return Err(Error::value(what, value, "a finite number, 0 or more"));
             }
         }
-        Ok(())
+        self.pipeline().map(|_| ())
     }
 }
 
-/// The preset used when none is named.
+impl Preset {
+    /// The method.
+    pub fn pipeline(&self) -> Result<Pipeline> {
+        self.method.parse()
+    }
+}
+
+/// The preset used when neither a preset nor kernels are given.
 pub const DEFAULT: &str = "network";
 
 /// The paper counts pairs twice too, so its weights stand as they are. Its own mean field moved as if they were
@@ -62,7 +70,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("`voc` with half its weights, measured on three data sets (docs/python.md)"),
         gaussian: (1.0, 0.75),
         bilateral: (67.0, 3.0, 1.0),
-        iterations: 10,
+        method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -71,7 +79,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("DeepLab post-processing and its descendants (1/3, 67/3/4, 10 iterations)"),
         gaussian: (1.0, 1.5),
         bilateral: (67.0, 3.0, 2.0),
-        iterations: 10,
+        method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -80,7 +88,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("pydensecrf's README (3/3, 80/13/10, 5 iterations)"),
         gaussian: (3.0, 1.5),
         bilateral: (80.0, 13.0, 5.0),
-        iterations: 5,
+        method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -91,7 +99,7 @@ pub const PRESETS: &[Preset] = &[
         ),
         gaussian: (3.0, 1.5),
         bilateral: (50.0, 5.0, 5.0),
-        iterations: 10,
+        method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -100,7 +108,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("unsupervised object discovery (3/7, 50/5/10, 10 iterations)"),
         gaussian: (3.0, 3.5),
         bilateral: (50.0, 5.0, 5.0),
-        iterations: 10,
+        method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -109,7 +117,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("comic text removal (1/3, 23/7/20, 5 iterations, not normalised)"),
         gaussian: (1.0, 1.5),
         bilateral: (23.0, 7.0, 10.0),
-        iterations: 5,
+        method: Cow::Borrowed("mf5"),
         normalization: Normalization::None,
     },
     Preset {
@@ -118,7 +126,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("3-D medical practice (2/2, 5/4/3, 5 iterations)"),
         gaussian: (2.0, 1.0),
         bilateral: (5.0, 4.0, 1.5),
-        iterations: 5,
+        method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -129,7 +137,7 @@ pub const PRESETS: &[Preset] = &[
         ),
         gaussian: (3.0, 1.5),
         bilateral: (80.0, 13.0, 5.0),
-        iterations: 10,
+        method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -138,7 +146,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed("land-cover scripts (5/15, 2/15/25, 1 iteration)"),
         gaussian: (5.0, 7.5),
         bilateral: (2.0, 15.0, 12.5),
-        iterations: 1,
+        method: Cow::Borrowed("mf1"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -147,7 +155,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed(PAPER),
         gaussian: (3.071_772, 0.5),
         bilateral: (49.785_68, 1.0, 0.960_811),
-        iterations: 10,
+        method: Cow::Borrowed("qp+dc-neg"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -156,7 +164,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed(PAPER),
         gaussian: (1.0, 100.0),
         bilateral: (50.0, 5.454_272, 74.877_398),
-        iterations: 10,
+        method: Cow::Borrowed("mf"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -165,7 +173,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed(PAPER),
         gaussian: (4.105_884, 77.047_68),
         bilateral: (47.793_787, 4.693_766, 100.0),
-        iterations: 5,
+        method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -174,7 +182,7 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed(PAPER),
         gaussian: (3.535_267, 2.247_081),
         bilateral: (31.232_626, 7.949_97, 1.699_011),
-        iterations: 10,
+        method: Cow::Borrowed("qp+dc-neg"),
         normalization: Normalization::Symmetric,
     },
     Preset {
@@ -183,10 +191,15 @@ pub const PRESETS: &[Preset] = &[
         source: Cow::Borrowed(PAPER),
         gaussian: (1.0, 7.467_846),
         bilateral: (35.865_96, 11.209_644, 4.028_773),
-        iterations: 10,
+        method: Cow::Borrowed("mf"),
         normalization: Normalization::Symmetric,
     },
 ];
+
+/// The preset used when neither a preset nor kernels are given.
+pub fn default() -> &'static Preset {
+    &PRESETS[0]
+}
 
 /// The preset of that name.
 pub fn find(name: &str) -> Result<&'static Preset> {
@@ -202,9 +215,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        assert_eq!(find(DEFAULT).unwrap().name, PRESETS[0].name);
+        assert_eq!(find(DEFAULT).unwrap(), default());
         for preset in PRESETS {
             assert_eq!(find(&preset.name).unwrap(), preset);
+            assert!(preset.check().is_ok(), "{}", preset.name);
         }
         assert!(find("none such").unwrap_err().to_string().contains("voc"));
     }

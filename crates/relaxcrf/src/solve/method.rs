@@ -16,7 +16,10 @@ use super::tree_lp::TreeOptions;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
 use crate::filter::{MAX_BINS, MAX_CELLS};
-use crate::model::Model;
+use crate::model::{FilterKind, Model};
+
+/// Most updates that `mfN` may ask for.
+const MOST_UPDATES: usize = 10_000;
 
 /// One method with its options.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +28,8 @@ pub enum Method {
     Unary,
     /// Mean field with a free energy that never rises.
     MeanField,
-    /// Five parallel mean-field updates, as the common code does them.
-    MeanField5,
+    /// So many parallel mean-field updates, as the common code does them.
+    MeanFieldUpdates(usize),
     /// The convex QP relaxation.
     Qp {
         /// By Frank-Wolfe instead of accelerated projected gradient.
@@ -148,7 +151,7 @@ impl Method {
         Ok(match self {
             Self::Unary => Box::new(super::mean_field::UnaryOnly),
             Self::MeanField => Box::new(MeanField::monotone(model)),
-            Self::MeanField5 => Box::new(MeanField::plain(model)),
+            Self::MeanFieldUpdates(_) => Box::new(MeanField::plain(model)),
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
@@ -176,7 +179,7 @@ impl Method {
         match self {
             Self::Unary => 1,
             Self::MeanField => 200,
-            Self::MeanField5 => 5,
+            Self::MeanFieldUpdates(updates) => *updates,
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
             Self::DcGen => 30,
@@ -199,7 +202,7 @@ impl Method {
             Self::Exact => 1e-8,
             Self::Expand | Self::Swap | Self::Auto => 0.0,
             // Five updates are five updates.
-            Self::MeanField5 => -1.0,
+            Self::MeanFieldUpdates(_) => -1.0,
         }
     }
 }
@@ -209,7 +212,7 @@ impl fmt::Display for Method {
         match self {
             Self::Unary => f.write_str("unary"),
             Self::MeanField => f.write_str("mf"),
-            Self::MeanField5 => f.write_str("mf5"),
+            Self::MeanFieldUpdates(updates) => write!(f, "mf{updates}"),
             Self::Qp { frank_wolfe: false } => f.write_str("qp"),
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
@@ -273,6 +276,11 @@ impl<'a> Options<'a> {
     }
 }
 
+/// N of the method `mfN`.
+fn updates(name: &str) -> Option<usize> {
+    name.strip_prefix("mf")?.parse().ok().filter(|n| (1..=MOST_UPDATES).contains(n))
+}
+
 impl FromStr for Method {
     type Err = Error;
 
@@ -281,7 +289,6 @@ impl FromStr for Method {
         let method = match name {
             "unary" => Self::Unary,
             "mf" => Self::MeanField,
-            "mf5" => Self::MeanField5,
             "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
             "dc-neg" => Self::DcNeg,
             "dc-gen" => Self::DcGen,
@@ -320,6 +327,7 @@ impl FromStr for Method {
                     lp: options.lp()?,
                 })
             }
+            _ if updates(name).is_some() => Self::MeanFieldUpdates(updates(name).unwrap_or_default()),
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
                 return Err(Error::parse(
@@ -333,8 +341,19 @@ impl FromStr for Method {
     }
 }
 
+/// Which labelling a pipeline gives as its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The most believed labels of the last beliefs.
+    Beliefs,
+    /// The lowest energy among the methods' own iterates and roundings.
+    LowestOwn,
+    /// The lowest energy of all labellings seen.
+    BestSeen,
+}
+
 /// Methods run one after the other, each from the beliefs of the one before: `qp+dc-neg`; or, after a slash,
-/// from the start again: `mf/qp+dc-neg`. The best labelling of all is kept.
+/// from the start again: `mf/qp+dc-neg`, which gives the labelling of lowest energy of all chains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     stages: Vec<Method>,
@@ -343,9 +362,29 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
-    pub(super) fn is_unary(&self) -> bool {
-        self.stages == [Method::Unary]
+    /// Whether the labels of a run are the most believed ones of its beliefs, as for mean field.
+    pub fn gives_most_believed_labels(&self) -> bool {
+        self.answer() == Answer::Beliefs
+    }
+
+    /// Which labelling is this pipeline's own.
+    pub(super) fn answer(&self) -> Answer {
+        match self.stages.last() {
+            _ if self.stages.iter().any(|m| matches!(m, Method::Exact | Method::Auto)) => Answer::BestSeen,
+            Some(Method::Unary | Method::MeanField | Method::MeanFieldUpdates(_)) if self.is_one_chain() => Answer::Beliefs,
+            _ => Answer::LowestOwn,
+        }
+    }
+
+    /// The filter that suits this pipeline best, if the user names none.
+    ///
+    /// Mean-field updates alone take the sequential blur of the common code: half the work of the symmetric operator, the
+    /// same energies, and the same numbers as pydensecrf.
+    pub fn preferred_filter(&self) -> FilterKind {
+        match self.stages[..] {
+            [Method::MeanFieldUpdates(_)] => FilterKind::LatticeClassic,
+            _ => FilterKind::Auto,
+        }
     }
 
     /// Whether the methods are still to be chosen.

@@ -28,10 +28,11 @@ use self::summary::Summary;
 use self::work::{Shop, Turn, check_folders};
 use super::use_threads;
 use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::memory::Budget;
 use crate::outputs::{check_writable, make_directory};
 use crate::progress::Tally;
-use crate::{inputs, parallel, report};
+use crate::{parallel, report};
 
 /// Failures and warnings shown on the terminal; all of them are in the log.
 const MOST_SHOWN: usize = 20;
@@ -40,14 +41,14 @@ const MOST_SHOWN: usize = 20;
 pub fn run(args: &BatchArgs) -> Result<()> {
     let items = items::collect(args)?;
     use_threads(&args.common)?;
-    let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-    let settings = identity::settings(args, &model, items.labels.void)?;
+    let choice = Choice::new(&args.model, &args.preset, args.method.as_ref())?;
+    let settings = identity::settings(args, &choice, items.labels.void)?;
     let threads = rayon::current_num_threads();
     // Fewer images than jobs: the rest of the threads goes inside the images.
     let jobs = args.jobs.map_or(threads, usize::from).min(items.list.len()).max(1);
     let log = args.output.join(log_name(args));
     if args.resources.dry_run {
-        return plan::show(args, &items, &model, &settings, &log, jobs);
+        return plan::show(args, &items, &choice, &settings, &log, jobs);
     }
     let folders: Vec<PathBuf> = ["labels", "probs"]
         .into_iter()
@@ -61,7 +62,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     }
     let shop = Shop {
         args,
-        model,
+        choice,
         settings,
         void: items.labels.void,
         claims: Claims::join(&args.output, &folders)?,
@@ -72,9 +73,9 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     let started = Instant::now();
     let outcome = work_through(&shop, &items, jobs, threads)?;
     let seconds = started.elapsed().as_secs_f64();
-    let summary = Summary::new(args, &items, jobs, &outcome.counts, seconds)?;
+    let summary = Summary::new(args, &shop.choice, &items, jobs, &outcome.counts, seconds)?;
     if let Some(page) = &args.report {
-        summary.page(args, &items)?.write(page)?;
+        summary.page(args, &shop.choice, &items).write(page)?;
     }
     if args.common.json {
         report::print_json(&summary)?;

@@ -14,6 +14,7 @@ use super::items::{Item, Items};
 use super::record::{Pixels, Record, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::forecast::shown_time;
 use crate::inputs;
 use crate::report::page::{Block, Page, Section};
@@ -60,7 +61,7 @@ pub struct Summary {
 
 impl Summary {
     /// Reads the logs back: what earlier runs did counts as well.
-    pub fn new(args: &BatchArgs, items: &Items, jobs: usize, counts: &Counts, seconds: f64) -> Result<Self> {
+    pub fn new(args: &BatchArgs, choice: &Choice, items: &Items, jobs: usize, counts: &Counts, seconds: f64) -> Result<Self> {
         let names: HashSet<&str> = items.list.iter().map(|i| i.name.as_str()).collect();
         let mut records: Vec<Record> =
             last_records(&args.output, |name| names.contains(name))?.into_values().collect();
@@ -88,7 +89,7 @@ impl Summary {
             images_per_second: per_second(now),
             megapixels_per_second: per_second(counts.pixels.load(Ordering::Relaxed)) / 1e6,
             jobs,
-            method: args.method.to_string(),
+            method: choice.method.to_string(),
             changed: mean(|r| r.changed),
             gap: mean(|r| r.gap),
             with_truth: done().filter(|r| r.after.is_some()).count(),
@@ -146,7 +147,7 @@ impl Summary {
     }
 
     /// The page.
-    pub fn page(&self, args: &BatchArgs, items: &Items) -> Result<Page> {
+    pub fn page(&self, args: &BatchArgs, choice: &Choice, items: &Items) -> Page {
         let log = args.output.join("log*.jsonl");
         let facts = self.facts(args, &log).into_iter().map(|(k, v)| (k.to_string(), v)).collect();
         let mut sections = vec![Section::new("").with(Block::Facts(facts))];
@@ -166,12 +167,11 @@ impl Summary {
             let section = Section::new("Images, most changed first").with(Block::Plots(vec![changes(&done)]));
             sections.push(with_rest(section.with(Block::Table(rows(&done))), done.len()));
         }
-        let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-        Ok(Page {
+        Page {
             title: format!("{}: {} by {}", items.title, plural(self.images), self.method),
-            lead: inputs::describe(&model),
+            lead: inputs::describe(&choice.model),
             sections,
-        })
+        }
     }
 
     /// Each label before and after.

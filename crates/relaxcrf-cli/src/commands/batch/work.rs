@@ -17,18 +17,19 @@ use super::claims::Claims;
 use super::identity;
 use super::items::Item;
 use super::record::{Finds, Finished, Record};
-use crate::args::{BatchArgs, ModelArgs};
+use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::commands::segment::write_beliefs;
 use crate::inputs;
 use crate::journal::Journal;
 use crate::memory::{Budget, Needs};
 use crate::outputs::make_directory;
-use crate::report::Messages;
+use crate::report::{self, Messages};
 
 /// What all images of a run share.
 pub struct Shop<'a> {
     pub args: &'a BatchArgs,
-    pub model: ModelArgs,
+    pub choice: Choice,
     /// Everything that a result depends on besides its inputs.
     pub settings: String,
     /// True label that counts nowhere.
@@ -91,8 +92,8 @@ impl Shop<'_> {
                     &item.image,
                     source.source(),
                     &args.unary,
-                    &self.model,
-                    &args.method,
+                    &self.choice.model,
+                    &self.choice.method,
                     Some(budget.limit()),
                 )?;
                 Some(budget.wait_for(&needs)?)
@@ -102,11 +103,13 @@ impl Shop<'_> {
         let seed = args.common.seed;
         // Warnings go to the log: thousands of images would bury everything else.
         let messages = Messages::new(true, ProgressBar::hidden());
-        let model = inputs::model(&item.image, source.source(), &args.unary, &self.model, seed, &messages)?;
-        record.warnings = messages.said();
+        let model = inputs::model(&item.image, source.source(), &args.unary, &self.choice.model, seed, &messages)?;
         let settings = args.limits.settings(seed);
-        let solution =
-            solve(&model, &args.method, None, &settings, &mut |_| std::ops::ControlFlow::Continue(()))?;
+        let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
+        let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
+        let solution = args.take.labels_of(solution);
+        report::warn_about_constant(&solution, &item.name, &messages);
+        record.warnings = messages.said();
 
         let (height, width) = (model.sizes()[0], model.sizes()[1]);
         let (labels, probs) = outputs(args, &item.name);

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::chains::{Chains, Outcome};
 use self::tables::Experiment;
 use crate::args::{ModelArgs, ReproduceSegmentationArgs};
+use crate::choice;
 use crate::commands::use_threads;
 use crate::dataset::{Dataset, Item};
 use crate::inputs;
@@ -160,7 +161,7 @@ fn setups(args: &ReproduceSegmentationArgs, data: &Dataset) -> Result<Vec<Setup>
     presets
         .iter()
         .map(|preset| {
-            let model = inputs::with_preset(&args.model, preset.as_ref());
+            let model = choice::with_preset(&args.model, preset.as_ref());
             let kernels = inputs::describe(&model);
             let name = preset.as_ref().map_or("given".into(), |p| p.name.to_string());
             if !names.insert(name.clone()) {

@@ -132,7 +132,7 @@ fn one(files: &PairFiles, args: &ReproduceStereoArgs) -> Result<Solved> {
         Settings { time_limit: Some(args.time_limit), seed: args.common.seed, ..Settings::default() };
     let mut say = |run: &Run| {
         if !quiet {
-            let (method, e) = (&run.report.method, report::number(run.own_energy));
+            let (method, e) = (&run.report.method, report::number(run.report.energy));
             report::complain(&format!("{}: {method}: energy {e} in {:.1} s", files.name, run.report.seconds));
         }
     };
@@ -191,9 +191,9 @@ impl Solved {
             let r = &run.report;
             sheet.add(vec![
                 r.method.clone().into(),
-                Cell::number(run.own_energy, |v| format!("{v:.0}")),
+                Cell::number(run.report.energy, |v| format!("{v:.0}")),
                 Cell::number(r.final_energy, |v| format!("{v:.0}")),
-                Cell::number(run.own_energy - self.constant, scientific),
+                Cell::number(run.report.energy - self.constant, scientific),
                 Cell::number(printed(&self.problem.name, &r.method), |v| format!("{v:.3e}")),
                 Cell::number(r.lower_bound, |v| format!("{v:.0}")),
                 Cell::number(bad, report::percent),
@@ -235,7 +235,7 @@ fn overview(results: &[Solved]) -> Sheet {
         let mut row: Vec<Cell> = vec![method.into()];
         for r in results {
             let energy =
-                r.comparison.runs.iter().find(|run| run.report.method == method).map(|run| run.own_energy);
+                r.comparison.runs.iter().find(|run| run.report.method == method).map(|run| run.report.energy);
             row.push(Cell::number(energy, |v| format!("{v:.0}")));
             row.push(Cell::number(energy.map(|e| e - r.constant), scientific));
             if PAPER.iter().any(|p| p.0 == r.problem.name.to_ascii_lowercase()) {
@@ -256,7 +256,7 @@ fn everything(results: &[Solved]) -> Sheet {
         one.columns.extend(Sheet::new(&[("E - K", Best::None), ("paper", Best::None)]).columns);
         for (k, row) in one.rows.iter_mut().enumerate() {
             row.insert(0, r.problem.name.clone().into());
-            let energy = r.comparison.runs.get(k).map_or(r.comparison.constant_energy, |run| run.own_energy);
+            let energy = r.comparison.runs.get(k).map_or(r.comparison.constant_energy, |run| run.report.energy);
             let method = r.comparison.runs.get(k).map_or("", |run| run.report.method.as_str());
             row.push(Cell::number(energy - r.constant, scientific));
             row.push(Cell::number(printed(&r.problem.name, method), scientific));

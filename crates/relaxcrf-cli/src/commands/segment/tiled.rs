@@ -10,7 +10,8 @@ use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
 use serde::Serialize;
 
-use crate::args::{ModelArgs, SegmentArgs};
+use crate::args::{SegmentArgs, Take};
+use crate::choice::Choice;
 use crate::inputs::{self, Source};
 use crate::progress::Tally;
 use crate::report::{self, Messages};
@@ -39,7 +40,7 @@ struct TiledReport {
 /// A huge image and how to solve it.
 struct Job<'a> {
     args: &'a SegmentArgs,
-    model_args: &'a ModelArgs,
+    choice: &'a Choice,
     settings: Settings,
     image: Raster,
     unary: UnaryWindows<'a>,
@@ -57,11 +58,14 @@ struct Solved {
 }
 
 /// Solves the image in tiles of this size.
-pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &ModelArgs) -> Result<()> {
+pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, choice: &Choice) -> Result<()> {
     let started = Instant::now();
     let settings = args.run.limits.settings(args.common.seed);
-    tiles::check(&args.run.method, &settings)?;
-    if model_args.calibrate {
+    tiles::check(&choice.method, &settings)?;
+    if args.run.take == Take::Best {
+        bail!("--take best is for images that are solved whole: the best labelling of one tile need not fit the next; leave it out");
+    }
+    if choice.model.calibrate {
         bail!("--calibrate measures every tile on its own, and tiles would not fit together; leave it out");
     }
     if args.run.explain {
@@ -77,7 +81,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     let geo = geo_tags(args, source)?;
     let used = vec![false; unary.labels()];
     let mut job =
-        Job { args, model_args, settings, image, unary, scale_checked: false, messages, changed: 0, used };
+        Job { args, choice, settings, image, unary, scale_checked: false, messages, changed: 0, used };
     let (tiling, estimated_memory) = job.plan(tile)?;
 
     let tally = Tally::new(args.common.quiet, tiling.len(), 0);
@@ -99,7 +103,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     drop(tally);
 
     let report = TiledReport {
-        method: args.run.method.to_string(),
+        method: choice.method.to_string(),
         width,
         height,
         label_count,
@@ -180,7 +184,7 @@ impl Job<'_> {
     fn plan(&mut self, tile: SizeSpec) -> Result<(Tiling, u64)> {
         let sizes = [self.image.height(), self.image.width()];
         let halo = match self.args.tiles.halo.unwrap_or(SizeSpec::Auto) {
-            SizeSpec::Auto => tiles::halos(&inputs::kernels(self.model_args, &[]), 2)?,
+            SizeSpec::Auto => tiles::halos(&inputs::kernels(&self.choice.model, &[]), 2)?,
             SizeSpec::Pixels(n) => vec![n; 2],
         };
         let bytes = self.bytes_per_pixel()?;
@@ -204,7 +208,7 @@ impl Job<'_> {
         for part in tiles::samples(&[self.image.height(), self.image.width()]) {
             let image = self.read_image(&[part[0].clone(), part[1].clone()])?;
             let rows = vec![0.0; image.pixels() * labels];
-            let sample = inputs::builder(&image, labels, self.model_args, 0)?.unary(rows).build()?;
+            let sample = inputs::builder(&image, labels, &self.choice.model, 0)?.unary(rows).build()?;
             most = most.max(tiles::bytes_per_pixel(&sample, image.channels));
         }
         Ok(most)
@@ -237,20 +241,19 @@ impl Job<'_> {
         let image = self.read_image(&window)?;
         // A black part says nothing about the scale.
         if !self.scale_checked && image.data.iter().any(|&v| v > 0.0) {
-            let (_, bilateral) = inputs::kernels_or_usual(self.model_args);
-            inputs::warn_about_scale(&image, &self.args.image, &bilateral, &self.messages);
+            inputs::warn_about_scale(&image, &self.args.image, &self.choice.model.bilateral, &self.messages);
             self.scale_checked = true;
         }
         let rows = self.unary.read(&window, &self.messages)?;
         let whole = [self.image.height(), self.image.width()];
-        let builder = inputs::builder(&image, self.unary.labels(), self.model_args, self.args.common.seed)?;
+        let builder = inputs::builder(&image, self.unary.labels(), &self.choice.model, self.args.common.seed)?;
         drop(image);
         Ok(builder.window(&tile.origin(), &whole).unary(rows).build()?)
     }
 
     fn solve(&mut self, tile: &Tile) -> Result<Solved> {
         let model = self.model(tile)?;
-        let solution = tiles::run(&model, &self.args.run.method, &self.settings)?;
+        let solution = tiles::run(&model, &self.choice.method, &self.settings)?;
         let labels = tiles::labels(tile, &solution);
         let before = tile.crop(model.unary_argmin().as_slice(), 1);
         self.changed += labels.iter().zip(&before).filter(|(a, b)| a != b).count() as u64;
