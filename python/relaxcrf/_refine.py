@@ -9,10 +9,10 @@ import numpy as np
 
 from . import _core
 from ._arrays import as_array, from_rows, size, small_labels
-from ._kernels import Bilateral, Gaussian, check_scale, image_rows
-from ._model import Model, probability_rows
+from ._kernels import Bilateral, Gaussian
+from ._model import Model
 from ._numbers import number, one_of, optional, several, shown, text, whole
-from ._solve import solve
+from ._solve import default_method, solve, warn_about_constant
 from .errors import ArgumentError, DtypeError, ShapeError
 
 
@@ -20,7 +20,8 @@ class Preset(NamedTuple):
     """A named parameter set. Weights count every pair twice: pydensecrf's compat is twice the weight.
 
     ``gaussian`` is (sigma, weight), ``bilateral`` is (sigma_xy, sigma_rgb, weight) for images on the 0 to 255 scale.
-    Change one with ``preset._replace(iterations=5)``.
+    ``method`` is a name or a chain of `methods`, such as ``"mf10"`` (ten mean-field updates). Change one with
+    ``preset._replace(method="mf5")``.
     """
 
     name: str
@@ -28,7 +29,7 @@ class Preset(NamedTuple):
     source: str
     gaussian: tuple
     bilateral: tuple
-    iterations: int
+    method: str
     normalization: str
 
 
@@ -77,10 +78,14 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
     except (OSError, RecursionError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
     stem = os.path.splitext(os.path.basename(path))[0]
-    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric"}
+    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric", "method": default_method()}
     unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
     if unknown:
         raise ArgumentError(f"{path}: has no use for {shown(', '.join(unknown))}; is it a preset file?")
+    if "iterations" in given:
+        if "method" in given:
+            raise ArgumentError(f"{path}: has both method and iterations, but must have one: iterations = 10 means mf10")
+        texts["method"] = f"mf{whole(given['iterations'], f'{path}: iterations', 1)}"
     texts.update({key: given[key] for key in texts if key in given})
     kernels = {}
     for kernel, keys in _KEYS.items():
@@ -88,7 +93,7 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
         if not isinstance(part, dict) or set(part) != set(keys):
             raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
         kernels[kernel] = tuple(part[key] for key in keys)
-    return _checked(Preset(iterations=given.get("iterations", 10), **texts, **kernels), path)
+    return _checked(Preset(**texts, **kernels), path)
 
 
 def _head(file: BinaryIO, path: str) -> bytes:
@@ -109,24 +114,29 @@ def _checked(preset: Preset, where: str) -> Preset:
             wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
             raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
         kernels[kernel] = values
-    iterations = whole(preset.iterations, f"{where}: iterations")
+    method = text(preset.method, f"{where}: method")
     normalization = text(preset.normalization, f"{where}: normalization")
-    return preset._replace(iterations=iterations, normalization=normalization, **kernels)
+    return preset._replace(method=method, normalization=normalization, **kernels)
 
 
 def refine(
     image: Any,
-    probabilities: Any,
+    probabilities: Any = None,
     preset: Union[str, os.PathLike, Preset, None] = None,
     *,
+    labels: Any = None,
+    n_labels: Optional[int] = None,
+    confidence: float = 0.7,
+    unsure: Optional[int] = None,
     label_axis: int = 0,
     channel_axis: Optional[int] = -1,
     data_range: float = 255.0,
     method: Optional[str] = None,
+    iterations: Optional[int] = None,
     output: str = "labels",
     threads: Optional[int] = None,
 ) -> Any:
-    """Refines the probabilities of a network (or any other source) along the edges of an image.
+    """Refines the probabilities of a network (or any other source), or hard labels, along the edges of an image.
 
     Parameters
     ----------
@@ -135,15 +145,19 @@ def refine(
     probabilities : array
         Labels x height x width.
     preset : str, path or Preset, optional
-        Parameters: a name from `presets`, a preset file (TOML, as ``relaxcrf tune`` writes it), or a `Preset` of your
-        own. By default the first one.
+        Kernels and method: a name from `presets`, a preset file (TOML, as ``relaxcrf tune`` writes it), or a `Preset` of
+        your own. By default ``"network"``, whose method is ten mean-field updates.
+    labels : array of int, optional
+        Hard labels, height x width, in place of probabilities. Each is right with probability `confidence`; pixels marked
+        `unsure` have no preference; `n_labels` is by default the largest label + 1.
     label_axis, channel_axis : int
         Where labels and channels are.
     data_range : float
         The width of the image's scale: 255, or 1 for images in 0..1. Colour sigmas are scaled with it.
     method : str, optional
-        By default the preset's number of mean-field updates, exactly as pydensecrf does them. A name from `methods`
-        minimises the energy instead.
+        A name from `methods` in place of the preset's method.
+    iterations : int, optional
+        Iterations in place of the method's own number: of ``"mf10"``, the number of mean-field updates.
     output : {"labels", "probabilities", "result"}
         What to return.
     threads : int, optional
@@ -152,60 +166,63 @@ def refine(
     Returns
     -------
     array or Result
-        Labels in the image's shape (uint8, uint16 beyond 256 labels), or probabilities shaped as the given ones.
+        Labels in the image's shape (uint8, uint16 beyond 256 labels), or probabilities shaped as the given ones. With
+        mean field the labels are the argmax of the probabilities.
 
     Examples
     --------
     >>> import numpy as np, relaxcrf
     >>> image = np.zeros((20, 30, 3), np.uint8); image[:, 15:] = 200
     >>> p = np.full((2, 20, 30), 0.5); p[:, 5, 5] = 0.9, 0.1; p[:, 5, 25] = 0.2, 0.8
-    >>> labels = relaxcrf.refine(image, p, preset="pydensecrf")
-    >>> int(labels[10, 2]), int(labels[10, 28])
+    >>> refined = relaxcrf.refine(image, p, preset="pydensecrf")
+    >>> int(refined[10, 2]), int(refined[10, 28])
     (0, 1)
     """
     check_output(output)
-    method = optional(text, method, "method")
     chosen = preset_of(preset)
+    method = chosen.method if method is None else text(method, "method")
+    iterations = optional(whole, iterations, "iterations", 1)
     scale = color_scale(data_range)
     image = as_array(image, "image")
-    probabilities = as_array(probabilities, "probabilities")
-    _check_binary_map(image, probabilities, channel_axis)
     sigma_xy, sigma_rgb, weight = chosen.bilateral
-    sigma_rgb *= scale
-    options = {"normalization": chosen.normalization, "threads": threads}
-
-    if method is not None or output == "result":
-        kernels = [Gaussian(*chosen.gaussian), Bilateral(image, sigma_xy, sigma_rgb, weight, channel_axis)]
-        filter = "lattice-classic" if method is None else "auto"
-        model = Model.from_probabilities(probabilities, kernels, label_axis=label_axis, filter=filter, **options)
-        limit = chosen.iterations if method is None else None
-        result = solve(model, "mf5" if method is None else method, max_iter=limit, threads=threads)
-        return {"labels": result.labels, "probabilities": result.probabilities, "result": result}[output]
-
-    rows, shape, axis = probability_rows(probabilities, label_axis)
-    colors = image_rows(image, shape, channel_axis)
-    check_scale(image, [sigma_rgb])
-    crf = _core.DenseCrf(rows.shape[0], rows.shape[1])
-    crf.set_unary(_core.unary_from_probabilities(rows, 1e-5), threads)
-    sigma, spatial_weight = chosen.gaussian
-    # Twice the weight: here, as in pydensecrf, a pair counts once.
-    options = (chosen.normalization, threads)
-    crf.add_grid(shape, [sigma] * len(shape), None, [], [2 * spatial_weight], *options)
-    deviations = [sigma_rgb] * colors.shape[1]
-    crf.add_grid(shape, [sigma_xy] * len(shape), colors, deviations, [2 * weight], *options)
-    beliefs = crf.inference(chosen.iterations, threads)
+    kernels = [Gaussian(*chosen.gaussian), Bilateral(image, sigma_xy, sigma_rgb * scale, weight, channel_axis)]
+    options = {
+        "label_axis": label_axis,
+        "filter": _core.preferred_filter(method),
+        "normalization": chosen.normalization,
+        "threads": threads,
+    }
+    if (probabilities is None) == (labels is None):
+        raise ArgumentError("expected either probabilities or labels= (hard labels), and not both")
+    if labels is not None:
+        n_labels = _label_count(labels, unsure) if n_labels is None else n_labels
+        model = Model.from_labels(labels, n_labels, kernels, confidence=confidence, unsure=unsure, **options)
+    else:
+        probabilities = as_array(probabilities, "probabilities")
+        _check_binary_map(image, probabilities, channel_axis)
+        model = Model.from_probabilities(probabilities, kernels, **options)
+    if output == "result":
+        result = solve(model, method, max_iter=iterations, threads=threads)
+        if result.lower_constant is not None:
+            warn_about_constant(*result.lower_constant, result.energy)
+        return result
+    found, beliefs = _core.refine(model._core, method, iterations, threads)
+    constant = model._core.lower_constant(found, threads)
+    if constant is not None:
+        warn_about_constant(*constant)
     if output == "probabilities":
-        return from_rows(beliefs, shape, axis)
-    return small_labels(_core.argmax(beliefs), rows.shape[1], shape)
+        return from_rows(beliefs, model.shape, model.label_axis)
+    return small_labels(found, model.labels, model.shape)
 
 
-def positions(shape: tuple, sigma: Any, origin: Optional[Sequence[int]] = None) -> np.ndarray:
-    """Grid coordinates divided by sigma (x first), one row per pixel, x first; those of a window begin at `origin`."""
-    sigmas = np.broadcast_to(np.asarray(sigma, np.float32), (len(shape),))
-    starts = origin if origin is not None else [0] * len(shape)
-    axes = [np.arange(o, o + n, dtype=np.float32) / s for o, n, s in zip(starts, shape, sigmas[::-1])]
-    grid = np.meshgrid(*axes, indexing="ij")
-    return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
+def _label_count(labels: Any, unsure: Optional[int]) -> int:
+    """The largest label + 1."""
+    values = np.asarray(as_array(labels, "labels"))
+    if unsure is not None:
+        values = values[values != unsure]
+    if values.size == 0:
+        raise ArgumentError("every label is marked unsure: pass n_labels")
+    return int(values.max()) + 1
 
 
 def color_scale(data_range: Any) -> float:

@@ -46,7 +46,7 @@ pub use self::smooth_lp::SmoothOptions;
 pub use self::tree_lp::TreeOptions;
 use self::method::Answer;
 use crate::beliefs::Beliefs;
-use crate::energy::Energy;
+use crate::energy::{Energy, is_below};
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::memory;
@@ -163,10 +163,7 @@ impl Solution {
     /// The constant labelling of lowest energy, if that is below the energy of [`Solution::labeling`]: a sign that the
     /// pairwise terms are very strong for these unaries.
     pub fn constant_below(&self) -> Option<(u16, f64)> {
-        /// Sums in another order differ by less than this fraction.
-        const ROUNDING: f64 = 1e-9;
-        let energy = self.energy.total();
-        Some(self.constant).filter(|c| c.1 < energy - ROUNDING * energy.abs())
+        Some(self.constant).filter(|c| is_below(c.1, self.energy.total()))
     }
 }
 
