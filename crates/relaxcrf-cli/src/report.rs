@@ -152,6 +152,8 @@ pub struct RunReport {
     pub best_energy: f64,
     /// Of the most believed labels at the end.
     pub final_energy: f64,
+    /// The constant labelling of lower energy than the labels; null if there is none.
+    pub lower_constant: Option<ConstantReport>,
     pub seconds: f64,
     pub filter_calls: usize,
     pub ordered_calls: usize,
@@ -169,6 +171,13 @@ pub struct RunReport {
     pub threads: usize,
     pub version: &'static str,
     pub trace: Vec<TraceLine>,
+}
+
+/// One label at every pixel.
+#[derive(Debug, Serialize)]
+pub struct ConstantReport {
+    label: u16,
+    energy: f64,
 }
 
 /// The model in words, for reports: names and values.
@@ -257,6 +266,7 @@ impl RunReport {
             pairwise_energy: solution.energy.pairwise,
             best_energy: solution.best.energy.total(),
             final_energy: solution.final_energy.total(),
+            lower_constant: solution.constant_below().map(|(label, energy)| ConstantReport { label, energy }),
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,
             ordered_calls: solution.counts.ordered,
