@@ -35,7 +35,7 @@ mod _core {
         Stop, after_fork, before_exit, get_num_threads, raise_internal_error, set_num_threads,
     };
     #[pymodule_export]
-    use crate::solve::solve;
+    use crate::solve::{refine_beliefs, solve};
     #[pymodule_export]
     use crate::tiles::{
         tile_bytes_per_pixel, tile_check_method, tile_halo, tile_samples, tile_side, tile_windows,

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use numpy::PyArray1;
+use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::{Pipeline, Progress, Settings};
+use relaxcrf::solve::{Pipeline, Progress, Settings, mean_field_beliefs};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
@@ -91,6 +91,20 @@ pub fn solve<'py>(
     result.set_item("trace", trace)?;
     result.set_item("method", pipeline.to_string())?;
     Ok((result, error))
+}
+
+/// Beliefs after so many parallel mean-field updates of `softmax(-unary)`: those of the method `mfN`, without energies.
+#[pyfunction]
+#[pyo3(signature = (model, updates, threads=None))]
+pub fn refine_beliefs<'py>(
+    py: Python<'py>,
+    model: &Bound<'py, Model>,
+    updates: usize,
+    threads: Option<Threads>,
+) -> PyResult<Bound<'py, PyArray2<f32>>> {
+    let model = &model.get().inner;
+    let beliefs = pool::run_until_signal(py, threads, |stop| mean_field_beliefs(model, updates, stop))?;
+    to_array_of_rows(py, beliefs.into_vec(), model.labels())
 }
 
 fn duration(seconds: f64) -> PyResult<Duration> {

@@ -39,8 +39,8 @@ impl Best {
         Self { seen: (labeling.clone(), energy), labeling, energy, bound: None }
     }
 
-    /// The best of the unary argmin, the constant labellings and the rounded start.
-    pub(super) fn new(context: &mut Context, start: &Beliefs) -> Self {
+    /// The best of the unary argmin, the constant labellings and the rounded start, where that is not the unary argmin.
+    pub(super) fn new(context: &mut Context, start: Option<&Beliefs>) -> Self {
         let model = context.model();
         let mut best = Self::unary(context);
         let constants = energy::of_constants(model);
@@ -48,7 +48,9 @@ impl Best {
         if let Some((label, _)) = lowest.filter(|(_, e)| **e < best.energy.total()) {
             best.offer(context, Labeling::constant(model.pixels(), label as u16));
         }
-        best.offer(context, start.argmax());
+        if let Some(start) = start {
+            best.offer(context, start.argmax());
+        }
         best
     }
 

@@ -13,6 +13,7 @@ use super::moves::{self, Moves};
 use super::prox_lp::{ProxLp, ProxOptions};
 use super::smooth_lp::{SmoothLp, SmoothOptions};
 use super::tree_lp::TreeOptions;
+use super::updates::FromStart;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
 use crate::filter::{MAX_BINS, MAX_CELLS};
@@ -25,8 +26,8 @@ pub enum Method {
     Unary,
     /// Mean field with a free energy that never rises.
     MeanField,
-    /// Five parallel mean-field updates, as the common code does them.
-    MeanField5,
+    /// A fixed number of parallel mean-field updates, as the common code does them.
+    MeanFieldUpdates(usize),
     /// The convex QP relaxation.
     Qp {
         /// By Frank-Wolfe instead of accelerated projected gradient.
@@ -56,6 +57,9 @@ pub enum Method {
     Auto,
 }
 
+/// Most updates of the method `mfN`.
+const MAX_UPDATES: usize = 10_000;
+
 /// What `relaxcrf methods` prints.
 #[derive(Debug, Clone, Copy)]
 pub struct MethodInfo {
@@ -77,7 +81,7 @@ pub const METHODS: &[MethodInfo] = &[
     },
     MethodInfo {
         name: "mf5",
-        summary: "five parallel mean-field updates",
+        summary: "five parallel mean-field updates (any number works: mf10)",
         promise: "equals the common code",
     },
     MethodInfo {
@@ -145,10 +149,15 @@ pub const METHODS: &[MethodInfo] = &[
 impl Method {
     /// A fresh solver, or why the method is not valid for this model.
     pub(super) fn solver<'m>(&self, model: &'m Model) -> Result<Box<dyn Solver + 'm>> {
+        if !matches!(self, Self::Unary | Self::MeanField | Self::MeanFieldUpdates(_)) {
+            // Worked out now, not by a solver's threads all at once.
+            model.pairwise().row_sums();
+            model.pairwise().diagonal();
+        }
         Ok(match self {
             Self::Unary => Box::new(super::mean_field::UnaryOnly),
             Self::MeanField => Box::new(MeanField::monotone(model)),
-            Self::MeanField5 => Box::new(MeanField::plain(model)),
+            Self::MeanFieldUpdates(_) => Box::new(MeanField::plain(model)),
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
@@ -171,12 +180,24 @@ impl Method {
         })
     }
 
+    /// A faster solver for stages that begin with `softmax(-unary)`, if the method has one for this model.
+    pub(super) fn solver_from_start<'m>(
+        &self,
+        model: &'m Model,
+        iterations: usize,
+    ) -> Option<Box<dyn Solver + 'm>> {
+        match self {
+            Self::MeanFieldUpdates(_) => Some(Box::new(FromStart::new(model, iterations)?)),
+            _ => None,
+        }
+    }
+
     /// Iterations after which the loop gives up unless told otherwise.
     pub fn default_iterations(&self) -> usize {
         match self {
             Self::Unary => 1,
             Self::MeanField => 200,
-            Self::MeanField5 => 5,
+            Self::MeanFieldUpdates(updates) => *updates,
             Self::Qp { .. } => 60,
             Self::DcNeg => 100,
             Self::DcGen => 30,
@@ -198,8 +219,8 @@ impl Method {
             Self::Lp(_) | Self::TreeLp(_) | Self::SmoothLp(_) | Self::ProxLp(_) => 1e-5,
             Self::Exact => 1e-8,
             Self::Expand | Self::Swap | Self::Auto => 0.0,
-            // Five updates are five updates.
-            Self::MeanField5 => -1.0,
+            // Every update is made, whatever it changes.
+            Self::MeanFieldUpdates(_) => -1.0,
         }
     }
 }
@@ -209,7 +230,7 @@ impl fmt::Display for Method {
         match self {
             Self::Unary => f.write_str("unary"),
             Self::MeanField => f.write_str("mf"),
-            Self::MeanField5 => f.write_str("mf5"),
+            Self::MeanFieldUpdates(updates) => write!(f, "mf{updates}"),
             Self::Qp { frank_wolfe: false } => f.write_str("qp"),
             Self::Qp { frank_wolfe: true } => f.write_str("qp:fw"),
             Self::DcNeg => f.write_str("dc-neg"),
@@ -273,6 +294,13 @@ impl<'a> Options<'a> {
     }
 }
 
+/// The digits of `mfN`.
+fn updates_of(name: &str) -> Option<&str> {
+    let digits = name.strip_prefix("mf")?;
+    (digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|c| c.is_ascii_digit()))
+        .then_some(digits)
+}
+
 impl FromStr for Method {
     type Err = Error;
 
@@ -281,7 +309,6 @@ impl FromStr for Method {
         let method = match name {
             "unary" => Self::Unary,
             "mf" => Self::MeanField,
-            "mf5" => Self::MeanField5,
             "qp" => Self::Qp { frank_wolfe: options.flag("fw") },
             "dc-neg" => Self::DcNeg,
             "dc-gen" => Self::DcGen,
@@ -319,6 +346,16 @@ impl FromStr for Method {
                     trees: trees.unwrap_or(TreeOptions::default().trees),
                     lp: options.lp()?,
                 })
+            }
+            _ if updates_of(name).is_some() => {
+                let updates = updates_of(name).and_then(|digits| digits.parse().ok());
+                match updates.filter(|n| (1..=MAX_UPDATES).contains(n)) {
+                    Some(updates) => Self::MeanFieldUpdates(updates),
+                    None => {
+                        let why = format!("the number of updates must be 1 to {MAX_UPDATES}");
+                        return Err(Error::parse("method", text, why));
+                    }
+                }
             }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
