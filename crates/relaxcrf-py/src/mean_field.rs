@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use relaxcrf::filter::lattice::{Points, Settlement, Sweep, SweepTerm, Tables};
+use relaxcrf::filter::lattice::{SweepTerm, Tables};
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::Normalization;
 use relaxcrf::numeric::{for_rows, rows_per_chunk, sum_by_rows};
-use relaxcrf::solve::simplex::{logistic, softmax_rows};
-use relaxcrf::solve::updates::{CERTAIN, SETTLED, Updates};
+use relaxcrf::solve::simplex::softmax_rows;
+use relaxcrf::solve::updates::Updates;
 use relaxcrf::{Error, Result};
 
 /// What a kernel's message is multiplied by.
@@ -123,11 +123,10 @@ impl Problem {
             && self.labels > 1
             && let Some(terms) = self.sweep_terms()
         {
-            return if self.labels == 2 {
-                self.infer_two(terms, iterations, stop, space)
-            } else {
-                self.infer_in_one_pass(terms, iterations, stop, space)
-            };
+            // Beliefs are stored only at the end.
+            let unary = self.unary.as_ref().map(|u| &u[..]);
+            let updates = Updates { labels: self.labels, points: self.points, unary, terms };
+            return updates.run(iterations, stop, &mut space.tables);
         }
         let mut q = self.start();
         for _ in 0..iterations {
@@ -152,69 +151,6 @@ impl Problem {
             .map(|t| term(t).map(|gain| SweepTerm { lattice: &t.lattice, scaling: t.scaling(gain, false) }))
             .collect();
         terms.filter(|t| !t.is_empty())
-    }
-
-    /// Each iteration as one pass over the points; beliefs are stored only at the end.
-    fn infer_in_one_pass(
-        &self,
-        terms: Vec<SweepTerm>,
-        iterations: usize,
-        stop: &AtomicBool,
-        space: &mut Workspace,
-    ) -> Vec<f32> {
-        let unary = self.unary.as_ref().map(|u| &u[..]);
-        let updates = Updates { labels: self.labels, points: self.points, unary, terms };
-        updates.run(iterations, stop, &mut space.tables)
-    }
-
-    /// The same for two labels: what is not believed of one is believed of the other, so one is filtered only.
-    fn infer_two(
-        &self,
-        terms: Vec<SweepTerm>,
-        iterations: usize,
-        stop: &AtomicBool,
-        space: &mut Workspace,
-    ) -> Vec<f32> {
-        let mut q = vec![0.0; self.points * 2];
-        // The beliefs sum to one, so the messages for label 1 less those for label 0 are K (q_1 - q_0) = K (2 q_1 - 1).
-        let Some(sweep) = Sweep::new(terms, 1) else { return q };
-        // An impossible label stays impossible; if both are, neither is preferred.
-        let mut prefers = vec![0.0f32; self.points];
-        if let Some(unary) = &self.unary {
-            prefers.par_iter_mut().with_min_len(1 << 14).zip(unary.par_chunks_exact(2)).for_each(|(p, u)| {
-                let difference = u[0] - u[1];
-                *p = if difference.is_nan() { 0.0 } else { difference };
-            });
-        }
-        let tables = &mut space.tables;
-        sweep.fill(tables, |points| {
-            let rows = &mut points.rows[..points.count];
-            rows.copy_from_slice(&prefers[points.first..][..points.count]);
-            logistic(rows);
-            rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
-        });
-        let update = |points: &mut Points, out: &mut [f32]| {
-            let rows = &mut points.rows[..points.count];
-            rows.iter_mut().zip(&prefers[points.first..]).for_each(|(m, &p)| *m += p);
-            let settlement = settlement(rows);
-            logistic(rows);
-            for (to, &q) in out.chunks_exact_mut(2).zip(&*rows) {
-                to.copy_from_slice(&[1.0 - q, q]);
-            }
-            rows.iter_mut().for_each(|q| *q = 2.0 * *q - 1.0);
-            settlement
-        };
-        for iteration in 1..=iterations {
-            if iteration == iterations || stop.load(Ordering::Relaxed) {
-                sweep.read(&mut q, tables, |mut points, out| {
-                    update(&mut points, out);
-                    0.0
-                });
-                break;
-            }
-            sweep.step_unsettled(tables, |mut points| (0.0, update(&mut points, &mut [])));
-        }
-        q
     }
 
     /// One update in place.
@@ -276,17 +212,6 @@ impl Problem {
             softmax_rows(rows, labels);
         });
     }
-}
-
-/// Whether all logits of a block say the same, and clearly.
-fn settlement(logits: &[f32]) -> Option<Settlement> {
-    let sign = logits.first()?.signum();
-    // What overflowed into NaN is not clear.
-    if !logits.iter().all(|&v| sign * v > SETTLED) {
-        return None;
-    }
-    let odds = logits.iter().fold(f32::INFINITY, |least, &v| least.min(sign * v));
-    Some(Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
 }
 
 /// Where the first number is that is none.

@@ -10,7 +10,7 @@ use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::{Pipeline, Progress, Settings};
+use relaxcrf::solve::{Method, Pipeline, Progress, Settings, mean_field_beliefs};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
@@ -98,7 +98,7 @@ pub fn solve<'py>(
     Ok((result, error))
 }
 
-/// What `refine` needs of a run: the labels, and the beliefs as rows.
+/// What `refine` needs of a run: the labels, and the beliefs as rows. Mean-field updates alone evaluate no energies.
 #[pyfunction]
 #[pyo3(signature = (model, method, max_iter=None, threads=None))]
 pub fn refine<'py>(
@@ -109,16 +109,20 @@ pub fn refine<'py>(
     threads: Option<Threads>,
 ) -> PyResult<(Bound<'py, PyArray1<u16>>, Bound<'py, PyArray2<f32>>)> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
-    let settings = Settings { max_iterations: max_iter, ..Settings::default() };
     let inner = model.get().inner.clone();
-    let labels = inner.labels();
-    let solution = pool::run_until_signal(py, threads, |stop| {
-        relaxcrf::solve::solve(&inner, &pipeline, None, &settings, &mut |_| {
+    let (labeling, beliefs) = pool::run_until_signal(py, threads, |stop| {
+        if let [Method::MeanFieldUpdates(updates)] = pipeline.stages() {
+            let beliefs = mean_field_beliefs(&inner, max_iter.unwrap_or(*updates), stop)?;
+            return Ok((beliefs.argmax(), beliefs));
+        }
+        let settings = Settings { max_iterations: max_iter, ..Settings::default() };
+        let solution = relaxcrf::solve::solve(&inner, &pipeline, None, &settings, &mut |_| {
             if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        })?;
+        Ok((solution.labeling, solution.beliefs))
     })?;
-    let found = PyArray1::from_vec(py, solution.labeling.into_vec());
-    Ok((found, to_array_of_rows(py, solution.beliefs.into_vec(), labels)?))
+    let labels = model.get().inner.labels();
+    Ok((PyArray1::from_vec(py, labeling.into_vec()), to_array_of_rows(py, beliefs.into_vec(), labels)?))
 }
 
 fn duration(seconds: f64) -> PyResult<Duration> {

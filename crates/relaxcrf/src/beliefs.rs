@@ -48,6 +48,11 @@ impl Beliefs {
         Self { labels, values: vec![1.0 / labels as f32; pixels * labels] }
     }
 
+    /// Rows of zeros, to be written before anyone reads them.
+    pub(crate) fn unwritten(pixels: usize, labels: usize) -> Self {
+        Self { labels, values: vec![0.0; pixels * labels] }
+    }
+
     /// All belief in one label per pixel.
     pub fn from_labeling(labeling: &Labeling, labels: usize) -> Self {
         let mut values = vec![0.0; labeling.len() * labels];

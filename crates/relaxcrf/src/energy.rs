@@ -4,6 +4,8 @@
 //! no constant is added or left out. The energy belongs to the model's operator K (a lattice, or the true
 //! Gaussian sum of [`Model::with_filter`]`(FilterKind::Exact)`).
 
+use rayon::prelude::*;
+
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::filter::{Binned, Direction, OrderedMode, Scratch};
@@ -41,12 +43,25 @@ pub(crate) fn of_checked(model: &Model, labeling: &Labeling, scratch: &mut Scrat
 /// Energies of the labellings that give every pixel the same label: no filter needed when equal labels
 /// cost nothing, else one row-sum product.
 pub fn of_constants(model: &Model) -> Vec<f64> {
-    let sums: Vec<f64> = (0..model.labels())
-        .map(|i| numeric::sum_by(model.pixels(), numeric::CHUNK, |a| unary_term(model, a, i)))
-        .collect();
-    let self_free = numeric::sum(model.pairwise().row_sums()) - numeric::sum(model.pairwise().diagonal());
+    let labels = model.labels();
+    let pieces = model.unary().par_chunks(numeric::CHUNK * labels).map(|rows| {
+        let mut sums = vec![0.0; labels];
+        for row in rows.chunks_exact(labels) {
+            sums.iter_mut().zip(row).for_each(|(s, &e)| *s += unary_energy(model, e));
+        }
+        sums
+    });
+    let mut sums = vec![0.0; labels];
+    for piece in pieces.collect::<Vec<_>>() {
+        sums.iter_mut().zip(piece).for_each(|(s, part)| *s += part);
+    }
     let mu = model.compatibility();
-    sums.iter().enumerate().map(|(i, s)| s + f64::from(mu.cost(i, i)) * self_free).collect()
+    if !mu.has_zero_diagonal() {
+        let pairwise = model.pairwise();
+        let self_free = numeric::sum(pairwise.row_sums()) - numeric::sum(pairwise.diagonal());
+        sums.iter_mut().enumerate().for_each(|(i, s)| *s += f64::from(mu.cost(i, i)) * self_free);
+    }
+    sums
 }
 
 /// A constant labelling whose energy is below that of another labelling.
@@ -145,7 +160,11 @@ pub fn lp(model: &Model, beliefs: &Beliefs, mode: OrderedMode) -> Option<Energy>
 }
 
 fn unary_term(model: &Model, a: usize, label: usize) -> f64 {
-    let e = model.unary()[a * model.labels() + label];
+    unary_energy(model, model.unary()[a * model.labels() + label])
+}
+
+/// The energy that a number in [`Model::unary`] stands for.
+fn unary_energy(model: &Model, e: f32) -> f64 {
     if e >= model.forbidden() { f64::INFINITY } else { f64::from(e) }
 }
 
@@ -162,6 +181,9 @@ fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> f
     let x = labeling.as_slice();
     let counts = labeling.histogram(model.labels());
     let used: Vec<usize> = (0..model.labels()).filter(|&i| counts[i] > 0).collect();
+    if used.len() == 1 && mu.has_zero_diagonal() {
+        return 0.0;
+    }
     let with_self = if used.len() <= MOST_BINS {
         binned_pairs(model, x, &used, scratch)
     } else {

@@ -200,6 +200,13 @@ impl Problem {
             let rows: Vec<usize> = self.lattices().map(|l| l.rows).collect();
             if swept { sweep_bytes(&rows, labels) as u64 } else { self.row_bytes() }
         };
+        // Of converged blocks: what they splat, a change per vertex, and (in place of next beliefs) the energies of the
+        // labels that have not been dropped.
+        let skipped = || {
+            let padded = labels.next_multiple_of(8) as u64;
+            let rows: u64 = self.lattices().map(|l| l.rows as u64).sum();
+            4 * rows * (padded + 1) + 4 * n * (padded - labels as u64 + 2)
+        };
         // Sums over cuts go column by column, through bins or layers.
         let columns = 16 * n + self.scratch(32);
         let most_layers = self.lattices().map(|l| layer_bytes(l.rows)).max().unwrap_or(0) as u64;
@@ -212,7 +219,7 @@ impl Problem {
         let own = match method {
             Method::Unary => arrays(1),
             Method::MeanField => arrays(2) + sweeps(),
-            Method::MeanFieldUpdates(_) => arrays(1) + sweeps(),
+            Method::MeanFieldUpdates(_) => arrays(1) + sweeps() + skipped(),
             Method::Qp { .. } => arrays(4),
             Method::DcNeg => arrays(3),
             Method::DcGen => arrays(6),

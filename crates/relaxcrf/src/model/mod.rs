@@ -8,7 +8,7 @@ mod plan;
 pub mod presets;
 pub mod unary;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
@@ -38,7 +38,8 @@ pub struct Model {
     forbidden: f32,
     pairwise: Arc<Pairwise>,
     compatibility: Compatibility,
-    scale: f64,
+    /// Computed when first needed.
+    scale: OnceLock<f64>,
 }
 
 impl Model {
@@ -50,19 +51,13 @@ impl Model {
         compatibility: Compatibility,
     ) -> Self {
         let labels = compatibility.labels();
-        let sums = pairwise.row_sums();
-        let ranges: Vec<f32> = unary.par_chunks_exact(labels).map(finite_range).collect();
-        let strongest = f64::from(compatibility.largest_cost());
-        let scale = numeric::sum(&ranges) + strongest * numeric::sum(sums);
-
-        // A forbidden label must lose against any other whatever the neighbours say, and by so much that a softmax leaves
-        // nothing of it. A finite stand-in keeps the arithmetic free of infinities; energies turn it back into one.
-        let (range, sum) = (max(&ranges), max(sums));
-        let largest = unary.iter().filter(|e| e.is_finite()).fold(0.0f32, |m, e| m.max(e.abs()));
-        let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest as f32) - 2.0 * NEGLIGIBLE_LOGIT;
-        // Next to energies of 1e30 the sum may be lost in rounding: no allowed label may look like a forbidden one.
-        let forbidden = forbidden.max(largest.next_up());
-        unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);
+        let forbidden = if unary.par_chunks(numeric::CHUNK).any(has_infinite) {
+            let forbidden = forbidden_energy(&unary, labels, &pairwise, &compatibility);
+            unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);
+            forbidden
+        } else {
+            f32::INFINITY
+        };
 
         let unary = Arc::new(unary);
         let linear = if compatibility.has_zero_diagonal() {
@@ -76,7 +71,7 @@ impl Model {
             });
             Arc::new(linear)
         };
-        Self { sizes, labels, unary, linear, forbidden, pairwise, compatibility, scale }
+        Self { sizes, labels, unary, linear, forbidden, pairwise, compatibility, scale: OnceLock::new() }
     }
 
     /// Grid sizes, slowest axis first: `[height, width]` for an image, `[n]` for a point set.
@@ -99,7 +94,8 @@ impl Model {
         &self.unary
     }
 
-    /// The stand-in for an infinite energy: larger than anything a labelling could gain by using it.
+    /// The stand-in for an infinite energy: larger than anything a labelling could gain by using it. Infinite itself if
+    /// no label is forbidden anywhere.
     pub fn forbidden(&self) -> f32 {
         self.forbidden
     }
@@ -125,7 +121,15 @@ impl Model {
     /// What the energy could change by in all: the yardstick of relative tolerances. Unlike the energy
     /// itself it does not move when a constant is added to a pixel's unaries.
     pub fn scale(&self) -> f64 {
-        self.scale
+        if let Some(scale) = self.scale.get() {
+            return *scale;
+        }
+        // Not under a lock: see `Pairwise::row_sums`.
+        let ranges: Vec<f32> =
+            self.unary.par_chunks_exact(self.labels).map(|row| range_below(row, self.forbidden)).collect();
+        let strongest = f64::from(self.compatibility.largest_cost());
+        let scale = numeric::sum(&ranges) + strongest * numeric::sum(self.pairwise.row_sums());
+        *self.scale.get_or_init(|| scale)
     }
 
     /// The labelling that minimises the unary energies alone.
@@ -188,8 +192,29 @@ fn max(values: &[f32]) -> f32 {
     values.iter().copied().fold(0.0, f32::max)
 }
 
-fn finite_range(row: &[f32]) -> f32 {
-    let finite = row.iter().copied().filter(|e| e.is_finite());
-    let (lo, hi) = finite.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), e| (l.min(e), h.max(e)));
+/// The finite stand-in for infinite energies, which keeps the arithmetic free of infinities.
+///
+/// A forbidden label must lose against any other whatever the neighbours say, and by so much that a softmax gives it a
+/// belief of exactly zero.
+fn forbidden_energy(unary: &[f32], labels: usize, pairwise: &Pairwise, compatibility: &Compatibility) -> f32 {
+    let ranges: Vec<f32> =
+        unary.par_chunks_exact(labels).map(|row| range_below(row, f32::INFINITY)).collect();
+    let strongest = compatibility.largest_cost();
+    let largest = unary.iter().filter(|e| e.is_finite()).fold(0.0f32, |m, e| m.max(e.abs()));
+    let (range, sum) = (max(&ranges), max(pairwise.row_sums()));
+    let forbidden = largest + 4.0 * (range + 2.0 * sum * strongest) - 2.0 * NEGLIGIBLE_LOGIT;
+    // Next to energies of 1e30 the sum may be lost in rounding: no allowed label may look like a forbidden one.
+    forbidden.max(largest.next_up())
+}
+
+/// Whether any number is `+∞`. Without an early exit, which makes it vector code.
+fn has_infinite(values: &[f32]) -> bool {
+    values.iter().fold(false, |any, e| any | (*e == f32::INFINITY))
+}
+
+/// The largest energy below `forbidden` less the smallest.
+fn range_below(row: &[f32], forbidden: f32) -> f32 {
+    let allowed = row.iter().copied().filter(|e| *e < forbidden);
+    let (lo, hi) = allowed.fold((f32::INFINITY, f32::NEG_INFINITY), |(l, h), e| (l.min(e), h.max(e)));
     (hi - lo).max(0.0)
 }

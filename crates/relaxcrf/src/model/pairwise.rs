@@ -1,5 +1,7 @@
 //! The pairwise operator: a weighted sum of normalised kernels, as one linear map.
 
+use std::sync::OnceLock;
+
 use rayon::prelude::*;
 
 use super::kernel::{Features, Grid, Kernel};
@@ -53,6 +55,7 @@ impl std::fmt::Display for Normalization {
 #[derive(Debug)]
 pub struct Term {
     kernel: Kernel,
+    /// As laid out for the filter; empty if the kernel itself holds them.
     features: Vec<f32>,
     dims: usize,
     filter: Box<dyn Filter>,
@@ -81,7 +84,36 @@ impl Term {
 
     /// Compares the operator's row sums with the true Gaussian sums on `samples` points.
     pub fn measure(&self, samples: usize, seed: u64) -> Result<Calibration> {
-        calibrate(self.filter.as_ref(), &self.features, self.dims, samples, seed)
+        calibrate(self.filter.as_ref(), self.features(), self.dims, samples, seed)
+    }
+
+    /// One row of features per point.
+    fn features(&self) -> &[f32] {
+        match &self.kernel.features {
+            Features::Given { rows, .. } => rows,
+            _ => &self.features,
+        }
+    }
+
+    /// An upper bound on the row sums of the scaled operator, up to rounding; infinite if none is known.
+    fn row_sum_bound(&self, normalization: Normalization) -> f32 {
+        // With n = K·1, the largest n is that of the smallest factor.
+        let factors = match normalization {
+            Normalization::None => return f32::INFINITY,
+            // Rows of n^-1/2 K n^-1/2 add up to at most sqrt(n_a / least n).
+            Normalization::Symmetric | Normalization::Before => self.right.as_deref(),
+            // Rows of n^-1 K add up to one.
+            Normalization::After => Some(&[][..]),
+        };
+        let Some(factors) = factors else { return f32::INFINITY };
+        let range = |(least, most): (f32, f32), &f: &f32| (least.min(f), most.max(f));
+        let (least, most) = factors.iter().fold((f32::INFINITY, 0.0f32), range);
+        let bound = self.gain * if factors.is_empty() { 1.0 } else { most / least };
+        if bound.is_finite() && factors.iter().all(|f| *f > 0.0 && f.is_finite()) {
+            bound
+        } else {
+            f32::INFINITY
+        }
     }
 
     fn scaling(&self, direction: Direction, add: bool) -> Scaling<'_> {
@@ -99,8 +131,9 @@ pub struct Pairwise {
     grid: Grid,
     points: usize,
     terms: Vec<Term>,
-    row_sums: Vec<f32>,
-    diagonal: Vec<f32>,
+    /// Computed when first needed, like the diagonal.
+    row_sums: OnceLock<Vec<f32>>,
+    diagonal: OnceLock<Vec<f32>>,
     symmetric: bool,
     normalization: Normalization,
 }
@@ -130,6 +163,8 @@ impl Pairwise {
                     _ => 1.0,
                 };
                 let gain = kernel.weight * scale;
+                let features =
+                    if matches!(kernel.features, Features::Given { .. }) { Vec::new() } else { features };
                 Ok(Term { kernel, features, dims, filter, left, right, gain, calibration })
             })
             .collect::<Result<Vec<_>>>()?;
@@ -140,13 +175,8 @@ impl Pairwise {
         let points = grid.sizes.iter().product();
         let symmetric = matches!(normalization, Normalization::None | Normalization::Symmetric)
             && terms.iter().all(|t| t.filter.is_symmetric());
-        let (row_sums, diagonal) = (Vec::new(), Vec::new());
-        let mut pairwise = Self { grid, points, terms, row_sums, diagonal, symmetric, normalization };
-        let mut sums = vec![0.0; points];
-        pairwise.apply(Direction::Forward, &vec![1.0; points], 1, &mut sums, &mut Scratch::new());
-        pairwise.row_sums = sums;
-        pairwise.diagonal = pairwise.find_diagonal();
-        pairwise
+        let (row_sums, diagonal) = (OnceLock::new(), OnceLock::new());
+        Self { grid, points, terms, row_sums, diagonal, symmetric, normalization }
     }
 
     /// The operator between some of the points: every entry is between zero and the whole operator's, to which it is close
@@ -154,7 +184,7 @@ impl Pairwise {
     pub(super) fn among(&self, points: &[usize]) -> Option<Self> {
         let term = |t: &Term| {
             let rows: Vec<f32> =
-                points.iter().flat_map(|&a| &t.features[a * t.dims..(a + 1) * t.dims]).copied().collect();
+                points.iter().flat_map(|&a| &t.features()[a * t.dims..(a + 1) * t.dims]).copied().collect();
             let some =
                 |all: &Option<Vec<f32>>| all.as_ref().map(|all| points.iter().map(|&a| all[a]).collect());
             Some(Term {
@@ -170,6 +200,12 @@ impl Pairwise {
         };
         let terms = self.terms.iter().map(term).collect::<Option<_>>()?;
         Some(Self::of_terms(Grid::whole(&[points.len()]), terms, self.normalization))
+    }
+
+    fn find_row_sums(&self) -> Vec<f32> {
+        let mut sums = vec![0.0; self.points];
+        self.apply(Direction::Forward, &vec![1.0; self.points], 1, &mut sums, &mut Scratch::new());
+        sums
     }
 
     fn find_diagonal(&self) -> Vec<f32> {
@@ -200,12 +236,17 @@ impl Pairwise {
 
     /// K·1.
     pub fn row_sums(&self) -> &[f32] {
-        &self.row_sums
+        computed_once(&self.row_sums, || self.find_row_sums())
+    }
+
+    /// An upper bound on all row sums, up to rounding, that needs no filter call. Infinite where none is known.
+    pub(super) fn row_sum_bound(&self) -> f32 {
+        self.terms.iter().map(|term| term.row_sum_bound(self.normalization)).sum()
     }
 
     /// K_aa, in closed form: never below the true diagonal.
     pub fn diagonal(&self) -> &[f32] {
-        &self.diagonal
+        computed_once(&self.diagonal, || self.find_diagonal())
     }
 
     /// Whether K = K'.
@@ -247,11 +288,16 @@ impl Pairwise {
 
     /// The operator as a sweep over `channels` values per point, if all kernels are lattices.
     pub fn sweep(&self, channels: usize) -> Option<Sweep<'_>> {
+        Sweep::new(self.sweep_terms()?, channels)
+    }
+
+    /// The kernels as terms of a sweep, if all are lattices.
+    pub(crate) fn sweep_terms(&self) -> Option<Vec<SweepTerm<'_>>> {
         fn term(t: &Term) -> Option<SweepTerm<'_>> {
             let scaling = t.scaling(Direction::Forward, false);
             t.filter.as_lattice().map(|lattice| SweepTerm { lattice, scaling })
         }
-        Sweep::new(self.terms.iter().map(term).collect::<Option<_>>()?, channels)
+        self.terms.iter().map(term).collect()
     }
 
     /// `out_a = Σ_b K_ab table[bin_a][bin_b]`.
@@ -300,7 +346,7 @@ impl Pairwise {
         let mut result = vec![0.0; self.points];
         for c in 0..channels {
             column.iter_mut().zip(x.iter().skip(c).step_by(channels)).for_each(|(v, &x)| *v = x);
-            self.softened_column(&column, cells, &self.row_sums, &mut result, scratch);
+            self.softened_column(&column, cells, self.row_sums(), &mut result, scratch);
             out.iter_mut().skip(c).step_by(channels).zip(&result).for_each(|(o, &z)| *o = z);
         }
     }
@@ -324,6 +370,17 @@ impl Pairwise {
             *o = layers.share_of_row_sum(x) * d - *o;
         }
     }
+}
+
+/// The value, computed if it is not there yet.
+///
+/// Computed without a lock: the work is spread over threads, and one of these may ask for the same value meanwhile.
+fn computed_once(value: &OnceLock<Vec<f32>>, compute: impl FnOnce() -> Vec<f32>) -> &[f32] {
+    if let Some(value) = value.get() {
+        return value;
+    }
+    let computed = compute();
+    value.get_or_init(|| computed)
 }
 
 /// The factors of each row and column. Empty rows (a kernel without neighbours cannot be, since a point

@@ -50,8 +50,9 @@ pub(super) struct Best {
 }
 
 impl Best {
-    /// Begins with the best of the unary argmin, the constant labellings and the rounded start.
-    pub(super) fn new(context: &mut Context, start: &Beliefs, all_are_own: bool) -> Self {
+    /// Begins with the best of the unary argmin, the constant labellings and the rounded start, where that is not the
+    /// unary argmin.
+    pub(super) fn new(context: &mut Context, start: Option<&Beliefs>, all_are_own: bool) -> Self {
         let model = context.model();
         let labeling = model.unary_argmin();
         let energy = context.evaluate(&labeling);
@@ -63,7 +64,9 @@ impl Best {
         if constant.1 < best.seen.energy.total() {
             best.saw(context, Labeling::constant(model.pixels(), constant.0));
         }
-        best.saw(context, start.argmax());
+        if let Some(start) = start {
+            best.saw(context, start.argmax());
+        }
         best
     }
 
@@ -166,7 +169,7 @@ mod tests {
         let mut context = Context::new(&model, &settings, Instant::now());
         let start = Beliefs::from_labeling(&model.unary_argmin(), 2);
         let labels = |x: u16, y: u16| Labeling::new(vec![x, y]);
-        let mut best = Best::new(&mut context, &start, false);
+        let mut best = Best::new(&mut context, Some(&start), false);
         // Label 1 everywhere costs 2; the unary argmin 1 and both orders of the pair, 10.
         assert_eq!((best.energy().total(), best.gap()), (2.0, None));
         assert_eq!(best.offer(&mut context, labels(0, 1)).total(), 11.0);
@@ -180,14 +183,14 @@ mod tests {
         let parts = best.into_parts();
         assert_eq!((parts.constant, parts.seen.labeling), ((1, 2.0), labels(1, 1)));
 
-        let mut best = Best::new(&mut context, &start, false);
+        let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, labels(0, 0));
         best.raise_bound(Some(1.5), &Method::MeanField);
         assert_eq!(best.gap(), Some(0.5), "the gap is that of the own labelling");
         let parts = best.into_parts();
         assert_eq!((parts.own.unwrap().labeling, parts.seen.labeling), (labels(0, 0), labels(1, 1)));
 
-        let mut best = Best::new(&mut context, &start, true);
+        let mut best = Best::new(&mut context, Some(&start), true);
         best.offer(&mut context, labels(0, 0));
         best.raise_bound(Some(1.5), &Method::MeanField);
         assert_eq!(best.gap(), Some(0.25));
@@ -200,7 +203,7 @@ mod tests {
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
         let start = Beliefs::from_labeling(&model.unary_argmin(), 2);
-        let mut best = Best::new(&mut context, &start, false);
+        let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, Labeling::new(vec![0, 1]));
         let (low, high) = (Method::MeanField, Method::DcNeg);
         best.raise_bound(Some(0.5), &low);

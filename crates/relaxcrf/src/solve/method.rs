@@ -13,13 +13,11 @@ use super::moves::{self, Moves};
 use super::prox_lp::{ProxLp, ProxOptions};
 use super::smooth_lp::{SmoothLp, SmoothOptions};
 use super::tree_lp::TreeOptions;
+use super::updates::FromStart;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
 use crate::filter::{MAX_BINS, MAX_CELLS};
 use crate::model::{FilterKind, Model};
-
-/// Most updates that `mfN` may ask for.
-const MOST_UPDATES: usize = 10_000;
 
 /// One method with its options.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +26,7 @@ pub enum Method {
     Unary,
     /// Mean field with a free energy that never rises.
     MeanField,
-    /// So many parallel mean-field updates, as the common code does them.
+    /// A fixed number of parallel mean-field updates, as the common code does them.
     MeanFieldUpdates(usize),
     /// The convex QP relaxation.
     Qp {
@@ -59,6 +57,9 @@ pub enum Method {
     Auto,
 }
 
+/// Most updates of the method `mfN`.
+const MAX_UPDATES: usize = 10_000;
+
 /// What `relaxcrf methods` prints.
 #[derive(Debug, Clone, Copy)]
 pub struct MethodInfo {
@@ -80,7 +81,7 @@ pub const METHODS: &[MethodInfo] = &[
     },
     MethodInfo {
         name: "mf5",
-        summary: "five parallel mean-field updates",
+        summary: "five parallel mean-field updates (any number works: mf10)",
         promise: "equals the common code",
     },
     MethodInfo {
@@ -148,6 +149,11 @@ pub const METHODS: &[MethodInfo] = &[
 impl Method {
     /// A fresh solver, or why the method is not valid for this model.
     pub(super) fn solver<'m>(&self, model: &'m Model) -> Result<Box<dyn Solver + 'm>> {
+        if !matches!(self, Self::Unary | Self::MeanField | Self::MeanFieldUpdates(_)) {
+            // Worked out now, not by a solver's threads all at once.
+            model.pairwise().row_sums();
+            model.pairwise().diagonal();
+        }
         Ok(match self {
             Self::Unary => Box::new(super::mean_field::UnaryOnly),
             Self::MeanField => Box::new(MeanField::monotone(model)),
@@ -172,6 +178,18 @@ impl Method {
             }
             Self::SmoothLp(options) => Box::new(SmoothLp::new(model, *options)?),
         })
+    }
+
+    /// A faster solver for stages that begin with `softmax(-unary)`, if the method has one for this model.
+    pub(super) fn solver_from_start<'m>(
+        &self,
+        model: &'m Model,
+        iterations: usize,
+    ) -> Option<Box<dyn Solver + 'm>> {
+        match self {
+            Self::MeanFieldUpdates(_) => Some(Box::new(FromStart::new(model, iterations)?)),
+            _ => None,
+        }
     }
 
     /// Iterations after which the loop gives up unless told otherwise.
@@ -201,7 +219,7 @@ impl Method {
             Self::Lp(_) | Self::TreeLp(_) | Self::SmoothLp(_) | Self::ProxLp(_) => 1e-5,
             Self::Exact => 1e-8,
             Self::Expand | Self::Swap | Self::Auto => 0.0,
-            // Five updates are five updates.
+            // Every update is made, whatever it changes.
             Self::MeanFieldUpdates(_) => -1.0,
         }
     }
@@ -276,9 +294,11 @@ impl<'a> Options<'a> {
     }
 }
 
-/// N of the method `mfN`.
-fn updates(name: &str) -> Option<usize> {
-    name.strip_prefix("mf")?.parse().ok().filter(|n| (1..=MOST_UPDATES).contains(n))
+/// The digits of `mfN`.
+fn updates_of(name: &str) -> Option<&str> {
+    let digits = name.strip_prefix("mf")?;
+    (digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|c| c.is_ascii_digit()))
+        .then_some(digits)
 }
 
 impl FromStr for Method {
@@ -327,7 +347,16 @@ impl FromStr for Method {
                     lp: options.lp()?,
                 })
             }
-            _ if updates(name).is_some() => Self::MeanFieldUpdates(updates(name).unwrap_or_default()),
+            _ if updates_of(name).is_some() => {
+                let updates = updates_of(name).and_then(|digits| digits.parse().ok());
+                match updates.filter(|n| (1..=MAX_UPDATES).contains(n)) {
+                    Some(updates) => Self::MeanFieldUpdates(updates),
+                    None => {
+                        let why = format!("the number of updates must be 1 to {MAX_UPDATES}");
+                        return Err(Error::parse("method", text, why));
+                    }
+                }
+            }
             _ => {
                 let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
                 return Err(Error::parse(

@@ -45,6 +45,7 @@ pub use self::settings::{Settings, Status};
 pub use self::smooth_lp::SmoothOptions;
 pub use self::tree_lp::TreeOptions;
 use self::method::Answer;
+pub use self::updates::mean_field_beliefs;
 use crate::beliefs::Beliefs;
 use crate::energy::{Energy, is_below};
 use crate::error::{Error, Result};
@@ -56,6 +57,14 @@ use crate::model::Model;
 pub trait Solver {
     /// Improves the beliefs once.
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step;
+
+    /// Whether the last step has written its beliefs. If not, they are written by [`Solver::write_beliefs`].
+    fn has_beliefs(&self) -> bool {
+        true
+    }
+
+    /// Writes the beliefs of a solver that has not done so: called when the stage ends.
+    fn write_beliefs(&mut self, _context: &mut Context, _beliefs: &mut Beliefs) {}
 
     /// A labelling that the last step came across, if it is worth evaluating.
     fn proposal(&mut self) -> Option<Labeling> {
@@ -71,7 +80,7 @@ pub trait Solver {
 /// What one iteration achieved.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// The method's own objective at the new beliefs.
+    /// The method's own objective at the new beliefs; NaN where it is not computed, as by `mfN` on lattices.
     pub objective: f64,
     /// A certified lower bound on the energy of every labelling, if the method has one.
     pub lower_bound: Option<f64>,
@@ -99,7 +108,7 @@ pub struct Progress {
     pub seconds: f64,
     /// Uses of the operator since the start of the run.
     pub counts: Counts,
-    /// The method's own objective.
+    /// The method's own objective; NaN where it is not computed, as by `mfN` on lattices.
     pub objective: f64,
     /// Energy of the best labelling seen so far, the unary argmin and the constant labellings included.
     pub energy: f64,
@@ -200,14 +209,22 @@ fn run(
     let started = Instant::now();
     memory::require_for_methods(model, pipeline)?;
     let start = || init.clone().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
-    let mut beliefs = start();
+    let limit = |method: &Method| settings.max_iterations.unwrap_or(method.default_iterations());
+    // The fast solver of a stage that begins with `softmax(-unary)`, if it has one. Its beliefs are written at its end.
+    let from_start = |stage: usize| {
+        let method = &pipeline.stages()[stage];
+        let applies = init.is_none() && pipeline.starts_anew(stage) && limit(method) > 0;
+        if applies { method.solver_from_start(model, limit(method)) } else { None }
+    };
+    let written = from_start(0).is_none();
+    let mut beliefs = if written { start() } else { Beliefs::unwritten(model.pixels(), model.labels()) };
     // Before anything is run: does every method fit the model?
     for method in pipeline.stages() {
         method.solver(model)?;
     }
 
     let mut context = Context::new(model, settings, started);
-    let mut best = Best::new(&mut context, &beliefs, answer == Answer::BestSeen);
+    let mut best = Best::new(&mut context, written.then_some(&beliefs), answer == Answer::BestSeen);
     if let Some(labeling) = known {
         best.saw(&mut context, labeling);
     }
@@ -216,12 +233,19 @@ fn run(
     let mut status = Status::Converged;
 
     'run: for (stage, method) in pipeline.stages().iter().enumerate() {
-        let mut solver = method.solver(model)?;
-        if stage > 0 && pipeline.starts_anew(stage) {
-            beliefs = start();
-        }
-        let tolerance = settings.tolerance.unwrap_or(method.default_tolerance()) * model.scale();
-        let limit = settings.max_iterations.unwrap_or(method.default_iterations());
+        let mut solver = match from_start(stage) {
+            Some(solver) => solver,
+            None => {
+                if stage > 0 && pipeline.starts_anew(stage) {
+                    beliefs = start();
+                }
+                method.solver(model)?
+            }
+        };
+        let relative = settings.tolerance.unwrap_or(method.default_tolerance());
+        // The scale is not worked out where it makes no difference.
+        let tolerance = if relative > 0.0 { relative * model.scale() } else { relative };
+        let limit = limit(method);
         status = Status::MaxIterations;
 
         for iteration in 1..=limit {
@@ -235,7 +259,10 @@ fn run(
                 best.offer(&mut context, labeling);
             }
             let last = step.residual <= tolerance || iteration == limit || context.out_of_time();
-            let evaluate = last || iteration % settings.evaluate_every == 0;
+            if last {
+                solver.write_beliefs(&mut context, &mut beliefs);
+            }
+            let evaluate = solver.has_beliefs() && (last || iteration % settings.evaluate_every == 0);
             let own = evaluate.then(|| best.offer(&mut context, beliefs.argmax()));
             trace.push(Progress {
                 stage,
@@ -261,6 +288,7 @@ fn run(
             };
             if let Some(reason) = stop {
                 status = reason;
+                solver.write_beliefs(&mut context, &mut beliefs);
                 best.offer(&mut context, beliefs.argmax());
                 break 'run;
             }

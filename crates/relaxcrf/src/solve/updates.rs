@@ -1,19 +1,26 @@
-//! So many updates of mean field with Potts compatibilities, and nothing but them: no objective, no bound.
+//! Runs a fixed number of mean-field updates for a Potts model, without computing the objective or a bound.
 //!
-//! `q ← softmax(Σ_k K_k q - φ)`, each iteration one sweep. Most labels of a typical problem are nowhere to be seen after
-//! the first update, so labels are dropped on the way: what a label is told by its neighbours, K q, is never negative,
-//! and where it is negligible at all points the label need not be filtered. Dropped labels stay in the softmax as one,
-//! the rest. It is filtered with the largest belief that any of them has, which bounds all their messages; should that
-//! bound rise above [`NEGLIGIBLE`] anywhere, the run starts over with all labels. So the logits of dropped labels are
-//! off by at most that, and those of the others by nothing but what follows from it.
+//! An update is `q ← softmax(Σ_k K_k q - φ)`, one sweep over the points. Most labels of a typical problem have next to no
+//! belief anywhere after the first update, so inactive labels are dropped during the run. The message to a label, K q, is
+//! never negative, and a label whose message is negligible at all points need not be filtered. Dropped labels stay in the
+//! softmax as one merged label, the rest. It is filtered with the largest belief in any of them, which bounds all their
+//! messages. If that bound exceeds [`NEGLIGIBLE`] anywhere, the updates are repeated with all labels. So the logits of
+//! dropped labels are off by at most that bound, and those of the others only by what follows from it.
 //!
-//! Blocks of points that are settled are left out as well ([`Sweep::step_unsettled`]), until the last update.
+//! Blocks of points that have converged are skipped as well ([`Sweep::step_unsettled`]), until the last update. Two labels
+//! have a simpler form of their own: see `two_labels.rs`.
+
+mod solver;
+mod two_labels;
 
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
+pub(super) use self::solver::FromStart;
+pub use self::solver::mean_field_beliefs;
+use self::two_labels::TwoLabels;
 use super::simplex::{keep_points, softmax_points};
 use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Settlement, Sweep, SweepTerm, Tables, simd};
 use crate::lanes::LARGEST_LOGIT;
@@ -22,9 +29,9 @@ use crate::lanes::LARGEST_LOGIT;
 pub const NEGLIGIBLE: f32 = 0.03;
 
 /// Points are as good as certain of a label when the logarithm of its odds is this: belief 0.9985.
-pub const CERTAIN: f32 = 6.5;
+const CERTAIN: f32 = 6.5;
 /// And this is when they begin to count as certain.
-pub const SETTLED: f32 = 7.5;
+const SETTLED: f32 = 7.5;
 
 /// Labels are dropped when a sample of the points tells that their messages will be below this share of it.
 const MARGIN: f32 = 1.0 / 12.0;
@@ -94,60 +101,164 @@ impl AddAssign for Sample {
 }
 
 impl<'a> Updates<'a> {
-    /// The beliefs after `iterations` updates of `softmax(-φ)`, or fewer if told to stop.
+    /// The beliefs after `iterations` updates (at least one) of `softmax(-φ)`, or after fewer if told to stop.
     pub fn run(&self, iterations: usize, stop: &AtomicBool, tables: &mut Tables) -> Vec<f32> {
         let mut q = vec![0.0; self.points * self.labels];
-        // K q must not be negative for its bounds to be bounds.
-        let monotone = self.terms.iter().all(|t| t.scaling.gain >= 0.0);
-        let looks =
-            if monotone && self.unary.is_some() && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 };
-        if self.attempt(looks, iterations, stop, tables, &mut q) > NEGLIGIBLE {
-            self.attempt(0, iterations, stop, tables, &mut q);
+        let Some(mut run) = Run::new(self.clone(), iterations, std::mem::take(tables)) else { return q };
+        for _ in 0..iterations {
+            run.step();
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
         }
+        run.read(&mut q);
+        *tables = run.tables;
         q
     }
 
-    /// Looks so many times for labels to drop. Returns the largest message that a dropped label may have been denied.
-    fn attempt(
-        &self,
-        mut looks: usize,
-        iterations: usize,
-        stop: &AtomicBool,
-        tables: &mut Tables,
-        q: &mut [f32],
-    ) -> f32 {
-        let Some(sweep) = Sweep::new(self.terms.clone(), self.labels) else { return 0.0 };
-        let all = Stage { sweep, kept: (0..self.labels).collect(), rest: None };
-        all.sweep.fill(tables, |points| {
-            points.rows.fill(0.0);
-            all.update(self, points);
-        });
-        let mut thinned: Option<Stage> = None;
-        let mut denied = Most(0.0);
-        for iteration in 1..=iterations {
-            let stage = thinned.as_ref().unwrap_or(&all);
-            if iteration == iterations || stop.load(Ordering::Relaxed) {
-                denied += stage.finish(self, &all, tables, q);
-                break;
-            }
-            looks = if stage.lanes() > GROUP { looks } else { 0 };
-            let next = if looks > 0 { stage.without_negligible(self, tables) } else { None };
-            looks = looks.saturating_sub(1);
-            denied += match &next {
-                Some(next) => stage.change(self, next, tables),
-                None => stage.sweep.step_unsettled(tables, |points| stage.update_and_settle(self, points)),
-            };
-            if denied.0 > NEGLIGIBLE {
-                break;
-            }
-            thinned = next.or(thinned);
-        }
-        denied.0
+    /// How often a run of so many updates looks for labels to drop.
+    fn looks(&self, iterations: usize) -> usize {
+        // K q must not be negative for its bounds to be bounds.
+        let monotone = self.terms.iter().all(|t| t.scaling.gain >= 0.0);
+        if monotone && self.unary.is_some() && self.labels > GROUP && iterations > 2 { LOOKS } else { 0 }
     }
 
     /// The energies from the row of a point on.
     fn rows_from(&self, point: usize) -> Option<&'a [f32]> {
         self.unary.map(|u| &u[point * self.labels..])
+    }
+}
+
+/// A run of updates, advanced one update at a time.
+///
+/// Until [`Run::read`] is called the beliefs exist only in the vertex tables, where the next update filters them.
+pub(super) struct Run<'a> {
+    problem: Updates<'a>,
+    state: State<'a>,
+    tables: Tables,
+    /// Updates made so far.
+    done: usize,
+    /// Updates made so far, with those that had to be repeated.
+    passes: usize,
+}
+
+enum State<'a> {
+    Two(TwoLabels<'a>),
+    Many(ManyLabels<'a>),
+}
+
+impl<'a> Run<'a> {
+    /// Prepares a run of at most `planned` updates; `None` without kernels.
+    pub fn new(problem: Updates<'a>, planned: usize, tables: Tables) -> Option<Self> {
+        let state = match problem.labels {
+            2 => State::Two(TwoLabels::new(&problem)?),
+            _ => State::Many(ManyLabels::new(&problem, problem.looks(planned))?),
+        };
+        Some(Self { problem, state, tables, done: 0, passes: 0 })
+    }
+
+    /// Makes one more update. Its beliefs are not written yet.
+    pub fn step(&mut self) {
+        (self.done, self.passes) = (self.done + 1, self.passes + 1);
+        let Self { problem, state, tables, .. } = self;
+        // The softmax of an update is taken by the next step, or by `read`: the first step only filters the start.
+        match (state, self.done) {
+            (State::Two(two), 1) => two.start(problem, tables),
+            (State::Two(two), _) => two.advance(tables),
+            (State::Many(many), 1) => many.start(problem, tables),
+            (State::Many(many), _) => {
+                many.advance(problem, tables);
+                self.repeat_if_denied();
+            }
+        }
+    }
+
+    /// Writes the beliefs after the last update; there must have been one.
+    pub fn read(&mut self, q: &mut [f32]) {
+        let Self { problem, state, tables, .. } = self;
+        match state {
+            State::Two(two) => two.read(tables, q),
+            State::Many(many) => {
+                many.read(problem, tables, q);
+                if self.repeat_if_denied() {
+                    self.read(q);
+                }
+            }
+        }
+    }
+
+    /// Updates made so far, with those that had to be repeated.
+    pub fn passes(&self) -> usize {
+        self.passes
+    }
+
+    /// Repeats all updates with all labels if a dropped label may have been denied too large a message.
+    fn repeat_if_denied(&mut self) -> bool {
+        let Self { problem, state, tables, done, passes } = self;
+        match state {
+            State::Many(many) if many.denied.0 > NEGLIGIBLE => {
+                many.keep_all();
+                many.start(problem, tables);
+                (1..*done).for_each(|_| many.advance(problem, tables));
+                *passes += *done;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Updates of three labels or more.
+struct ManyLabels<'a> {
+    /// With all labels.
+    all: Stage<'a>,
+    /// With those that are left, once labels have been dropped.
+    reduced: Option<Stage<'a>>,
+    /// How often it is still looked for labels to drop.
+    looks: usize,
+    /// The largest message that a dropped label may have been denied.
+    denied: Most,
+}
+
+impl<'a> ManyLabels<'a> {
+    fn new(problem: &Updates<'a>, looks: usize) -> Option<Self> {
+        let sweep = Sweep::new(problem.terms.clone(), problem.labels)?;
+        let all = Stage { sweep, kept: (0..problem.labels).collect(), rest: None };
+        Some(Self { all, reduced: None, looks, denied: Most(0.0) })
+    }
+
+    /// Drops no labels from now on; the updates have to be made anew.
+    fn keep_all(&mut self) {
+        (self.reduced, self.looks, self.denied) = (None, 0, Most(0.0));
+    }
+
+    /// Puts `softmax(-φ)` into the tables.
+    fn start(&self, problem: &Updates, tables: &mut Tables) {
+        self.all.sweep.fill(tables, |points| {
+            points.rows.fill(0.0);
+            self.all.update(problem, points);
+        });
+    }
+
+    /// Replaces the beliefs in the tables by those of the next update.
+    fn advance(&mut self, problem: &Updates<'a>, tables: &mut Tables) {
+        let stage = self.reduced.as_ref().unwrap_or(&self.all);
+        self.looks = if stage.lanes() > GROUP { self.looks } else { 0 };
+        let next = if self.looks > 0 { stage.without_negligible(problem, tables) } else { None };
+        self.looks = self.looks.saturating_sub(1);
+        self.denied += match &next {
+            Some(next) => stage.change(problem, next, tables),
+            None => stage.sweep.step_unsettled(tables, |points| stage.update_and_settle(problem, points)),
+        };
+        if next.is_some() {
+            self.reduced = next;
+        }
+    }
+
+    /// Writes the beliefs of the next update.
+    fn read(&mut self, problem: &Updates, tables: &mut Tables, q: &mut [f32]) {
+        let stage = self.reduced.as_ref().unwrap_or(&self.all);
+        self.denied += stage.finish(problem, &self.all, tables, q);
     }
 }
 

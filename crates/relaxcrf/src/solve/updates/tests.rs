@@ -35,11 +35,21 @@ fn both(labels: usize, unary: Option<&[f32]>, gain: f32) -> (Vec<f32>, Vec<f32>,
     let (mut thinned, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
     let go = AtomicBool::new(false);
     let looks = if unary.is_some() { LOOKS } else { 0 };
-    let denied = updates.attempt(looks, 8, &go, &mut Tables::default(), &mut thinned);
-    updates.attempt(0, 8, &go, &mut Tables::default(), &mut full);
+    let denied = attempt(&updates, looks, 8, &mut thinned);
+    attempt(&updates, 0, 8, &mut full);
     let run = updates.run(8, &go, &mut Tables::default());
     assert_eq!(run, if denied > NEGLIGIBLE { full.clone() } else { thinned.clone() });
     (thinned, full, denied)
+}
+
+/// Updates that are not repeated when a dropped label is denied too much. Returns how much.
+fn attempt(problem: &Updates, looks: usize, iterations: usize, q: &mut [f32]) -> f32 {
+    let mut tables = Tables::default();
+    let mut many = ManyLabels::new(problem, looks).unwrap();
+    many.start(problem, &mut tables);
+    (1..iterations).for_each(|_| many.advance(problem, &mut tables));
+    many.read(problem, &mut tables, q);
+    many.denied.0
 }
 
 fn furthest(a: &[f32], b: &[f32]) -> f32 {
@@ -345,6 +355,36 @@ fn what_the_sample_does_not_show_makes_the_run_start_over() {
     let (thinned, full, denied) = both(labels, Some(&unary), 6.0);
     assert!(denied > NEGLIGIBLE, "the label was dropped, and the bound tells: {denied}");
     assert!(thinned != full);
+}
+
+/// A run of eight updates in which the bound fails: how many passes it takes, and its result.
+fn repeated(iterations: usize) -> (usize, Vec<f32>, Vec<f32>) {
+    let labels = 21;
+    let mut unary = energies(labels, 12.0);
+    for a in 5 * POINTS_PER_UPDATE..6 * POINTS_PER_UPDATE {
+        unary[a * labels + 7] = -8.0;
+    }
+    let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
+    let terms = vec![SweepTerm { lattice: &lattice, scaling: Scaling { gain: 2.0, ..Scaling::NONE } }];
+    let problem = Updates { labels, points: POINTS, unary: Some(&unary), terms };
+    let (mut q, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
+    attempt(&problem, 0, iterations, &mut full);
+    let mut run = Run::new(problem, 8, Tables::default()).unwrap();
+    (0..iterations).for_each(|_| run.step());
+    run.read(&mut q);
+    (run.passes(), q, full)
+}
+
+#[test]
+fn updates_are_repeated_with_all_labels_when_the_bound_fails_in_any_of_them() {
+    for iterations in [1, 2, 3, 8] {
+        let (passes, q, full) = repeated(iterations);
+        assert!(q == full, "{iterations} updates");
+        // The first update filters all labels. After that the label is dropped, and the next pass tells.
+        let most = if iterations == 1 { 1 } else { iterations + 3 };
+        assert!(passes > iterations || iterations == 1, "{passes} passes for {iterations} updates");
+        assert!(passes <= most, "{passes} passes for {iterations} updates");
+    }
 }
 
 #[test]

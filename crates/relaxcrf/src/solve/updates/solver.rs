@@ -1,0 +1,83 @@
+//! Updates as a solver of the loop, and as a function for callers that need the beliefs only.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::{Run, Updates};
+use crate::beliefs::Beliefs;
+use crate::error::Result;
+use crate::filter::lattice::Tables;
+use crate::memory;
+use crate::model::Model;
+use crate::solve::{Context, Method, Pipeline, Settings, Solver, Step};
+
+/// The updates of a Potts model with at least two labels, all of whose kernels are lattices; `None` for other models.
+fn on_lattices(model: &Model) -> Option<Updates<'_>> {
+    if !model.compatibility().is_potts() || model.labels() < 2 {
+        return None;
+    }
+    let mut terms = model.pairwise().sweep_terms()?;
+    // The energy counts every pair twice, once from each end.
+    terms.iter_mut().for_each(|term| term.scaling.gain *= 2.0);
+    let terms = Some(terms).filter(|terms| !terms.is_empty())?;
+    Some(Updates { labels: model.labels(), points: model.pixels(), unary: Some(model.unary()), terms })
+}
+
+/// The method `mfN` from `softmax(-φ)`: beliefs are written once, after the last update.
+pub(in crate::solve) struct FromStart<'m> {
+    /// `None` once the beliefs are written.
+    run: Option<Run<'m>>,
+}
+
+impl<'m> FromStart<'m> {
+    /// Prepares at most `planned` updates; `None` for models that need the plain method.
+    pub fn new(model: &'m Model, planned: usize) -> Option<Self> {
+        let run = Run::new(on_lattices(model)?, planned, Tables::default())?;
+        Some(Self { run: Some(run) })
+    }
+}
+
+impl Solver for FromStart<'_> {
+    fn step(&mut self, context: &mut Context, _beliefs: &mut Beliefs) -> Step {
+        if let Some(run) = &mut self.run {
+            let before = run.passes();
+            run.step();
+            (before..run.passes()).for_each(|_| context.count_filter());
+        }
+        Step { objective: f64::NAN, lower_bound: None, residual: f64::INFINITY }
+    }
+
+    fn has_beliefs(&self) -> bool {
+        self.run.is_none()
+    }
+
+    fn write_beliefs(&mut self, context: &mut Context, beliefs: &mut Beliefs) {
+        if let Some(mut run) = self.run.take() {
+            let before = run.passes();
+            run.read(beliefs.as_mut_slice());
+            (before..run.passes()).for_each(|_| context.count_filter());
+        }
+    }
+}
+
+/// The beliefs of the method `mfN` with N = `updates`, or of fewer updates (one at least) once `stop` is set.
+///
+/// Equal to the beliefs of [`solve`](crate::solve::solve), bit by bit, without the cost of evaluating labellings.
+pub fn mean_field_beliefs(model: &Model, updates: usize, stop: &AtomicBool) -> Result<Beliefs> {
+    let method = Method::MeanFieldUpdates(updates);
+    memory::require_for_methods(model, &Pipeline::from(method.clone()))?;
+    let settings = Settings::default();
+    let mut context = Context::new(model, &settings, Instant::now());
+    let (mut solver, mut beliefs) = match method.solver_from_start(model, updates) {
+        Some(solver) => (solver, Beliefs::unwritten(model.pixels(), model.labels())),
+        None => (method.solver(model)?, Beliefs::from_energies(model.unary(), model.labels())),
+    };
+    for _ in 0..updates {
+        solver.step(&mut context, &mut beliefs);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    solver.write_beliefs(&mut context, &mut beliefs);
+    Ok(beliefs)
+}
