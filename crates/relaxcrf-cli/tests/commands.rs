@@ -217,7 +217,7 @@ fn preset_sets_the_method_that_segment_runs() {
     let place = Place::new();
     let method = |options: &str| {
         let line = format!("segment image.png --probs probs.npy -o out.png --json {options}");
-        place.run(&line).fine().json()["method"].as_str().unwrap().to_string()
+        place.run(&line).json()["method"].as_str().unwrap().to_string()
     };
     assert_eq!(method(""), "mf10");
     assert_eq!(method("--preset text"), "mf5");
@@ -245,7 +245,7 @@ fn labels_of_mean_field_are_the_most_believed_ones() {
 fn constant_labelling_of_lower_energy_is_told_and_written_only_on_request() {
     let place = Place::new();
     let strong = "segment image.png --probs probs.npy -o out.png --gaussian 3:400 --normalization none";
-    let run = |options: &str| place.run(&format!("{strong} {options}")).fine();
+    let run = |options: &str| place.run(&format!("{strong} {options}")).told();
     let own = run("--max-iter 1");
     for text in ["has lower energy", "--preset network", "--take best"] {
         assert!(own.err.contains(text), "{}", own.err);
