@@ -115,6 +115,10 @@ def _checked(preset: Preset, where: str) -> Preset:
             raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
         kernels[kernel] = values
     method = text(preset.method, f"{where}: method")
+    try:
+        _core.preferred_filter(method)
+    except ArgumentError as error:
+        raise ArgumentError(f"{where}: {error}") from None
     normalization = text(preset.normalization, f"{where}: normalization")
     return preset._replace(method=method, normalization=normalization, **kernels)
 
@@ -173,10 +177,11 @@ def refine(
     --------
     >>> import numpy as np, relaxcrf
     >>> image = np.zeros((20, 30, 3), np.uint8); image[:, 15:] = 200
-    >>> p = np.full((2, 20, 30), 0.5); p[:, 5, 5] = 0.9, 0.1; p[:, 5, 25] = 0.2, 0.8
-    >>> refined = relaxcrf.refine(image, p, preset="pydensecrf")
-    >>> int(refined[10, 2]), int(refined[10, 28])
-    (0, 1)
+    >>> noise = np.random.default_rng(0).uniform(-0.3, 0.3, (20, 30))
+    >>> bright = np.where(image[..., 0] > 0, 0.7, 0.3) + noise; p = np.stack([1 - bright, bright])
+    >>> refined = relaxcrf.refine(image, p)
+    >>> bool((refined == (image[..., 0] > 0)).all())
+    True
     """
     check_output(output)
     chosen = preset_of(preset)
@@ -204,15 +209,22 @@ def refine(
     if output == "result":
         result = solve(model, method, max_iter=iterations, threads=threads)
         if result.lower_constant is not None:
-            warn_about_constant(*result.lower_constant, result.energy)
+            warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
         return result
     found, beliefs = _core.refine(model._core, method, iterations, threads)
     constant = model._core.lower_constant(found, threads)
     if constant is not None:
-        warn_about_constant(*constant)
+        warn_about_constant(_weaker_than(chosen), *constant)
     if output == "probabilities":
         return from_rows(beliefs, model.shape, model.label_axis)
     return small_labels(found, model.labels, model.shape)
+
+
+def _weaker_than(preset: Preset) -> str:
+    """What to try if kernels are too strong."""
+    default = preset_of(None)
+    same = (preset.gaussian, preset.bilateral) == (default.gaussian, default.bilateral)
+    return "smaller weights" if same else f"preset={default.name!r}"
 
 
 def _label_count(labels: Any, unsure: Optional[int]) -> int:

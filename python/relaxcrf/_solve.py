@@ -209,11 +209,11 @@ def _result(model: Model, found: dict) -> Result:
     return Result(energy=found["unary_energy"] + found["pairwise_energy"], **found)
 
 
-def warn_about_constant(label: int, energy: float, labels_energy: float) -> None:
-    """Says that one label at every pixel has lower energy than the labels found."""
+def warn_about_constant(instead: str, label: int, energy: float, labels_energy: float) -> None:
+    """Says that one label at every pixel has lower energy than the labels found, and what to try instead."""
     warn(
         f"label {label} at every pixel has lower energy ({energy:.6g}) than these labels ({labels_energy:.6g}): the "
-        "kernels are very strong for these unaries. Try preset='network', or smaller weights"
+        f"kernels are very strong for these unaries. Try {instead}"
     )
 
 

@@ -182,6 +182,7 @@ def test_buffers_of_several_axes():
     assert np.array_equal(relaxcrf.batch(memoryview(images), memoryview(p)), relaxcrf.batch(images, p))
 
 
+@pytest.mark.filterwarnings("ignore:label .* at every pixel has lower energy")
 def test_real_images(shared):
     image_module = pytest.importorskip("PIL.Image")
     names = sorted(p.stem for p in (SHARED / "data/segmentation/msrc/images").glob("*.png"))[:4]

@@ -29,6 +29,12 @@ impl Choice {
         }
         Ok(Self { model, method })
     }
+
+    /// Whether the kernels are those of the default preset.
+    pub fn has_default_kernels(&self) -> bool {
+        let usual = with_preset(&ModelArgs { gaussian: Vec::new(), bilateral: Vec::new(), ..self.model.clone() }, None);
+        (&self.model.gaussian, &self.model.bilateral) == (&usual.gaussian, &usual.bilateral)
+    }
 }
 
 /// The preset asked for, if any.
@@ -93,6 +99,8 @@ mod tests {
         assert_eq!(chosen.model.gaussian, [GaussianSpec::new(default.gaussian.0, default.gaussian.1)]);
         assert_eq!(chosen.model.bilateral.len(), 1);
         assert_eq!(chosen.model.filter, FilterKind::LatticeClassic);
+        assert!(chosen.has_default_kernels());
+        assert!(!choose(&none(), &preset("voc"), None).has_default_kernels());
     }
 
     #[test]

@@ -17,6 +17,8 @@ use relaxcrf::solve::{Pipeline, Progress, Settings, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
 
+use crate::choice::Choice;
+
 /// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
 const ERROR_SAMPLES: usize = 64;
 
@@ -62,11 +64,12 @@ pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: 
 }
 
 /// Warns if one label for all pixels has lower energy than the labels to be written.
-pub fn warn_about_constant(solution: &Solution, what: &str, messages: &Messages) {
+pub fn warn_about_constant(solution: &Solution, what: &str, choice: &Choice, messages: &Messages) {
     if let Some((label, energy)) = solution.constant_below() {
+        let instead = if choice.has_default_kernels() { "smaller weights" } else { "--preset network" };
         messages.warn(&format!(
             "{what}: label {label} at every pixel has lower energy ({}) than these labels ({}): the kernels are very strong \
-             for these unaries. Try --preset network, or smaller weights; --take best writes that labelling",
+             for these unaries. Try {instead}; --take best writes the labelling of lower energy",
             number(energy),
             number(solution.energy.total())
         ));

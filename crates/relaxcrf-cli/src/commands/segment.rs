@@ -62,7 +62,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     meter.start(&choice.method, &settings);
     let solution = solve(&model, &choice.method, None, &settings, &mut |p| meter.show(p))?;
     let solution = args.run.take.labels_of(solution);
-    report::warn_about_constant(&solution, &args.image.display().to_string(), &messages);
+    report::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
     drop(meter);
 
     let (height, width) = (model.sizes()[0], model.sizes()[1]);

@@ -108,7 +108,7 @@ impl Shop<'_> {
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
         let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
         let solution = args.take.labels_of(solution);
-        report::warn_about_constant(&solution, &item.name, &messages);
+        report::warn_about_constant(&solution, &item.name, &self.choice, &messages);
         record.warnings = messages.said();
 
         let (height, width) = (model.sizes()[0], model.sizes()[1]);
