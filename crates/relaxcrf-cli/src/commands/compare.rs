@@ -37,7 +37,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
-    let comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
+    let mut comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
@@ -49,6 +49,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         write_text(path, &comparison.everything().csv())?;
     }
     if args.common.json {
+        comparison.list_iterations(args.trace.trace);
         return report::print_json(&comparison);
     }
     if args.common.quiet {

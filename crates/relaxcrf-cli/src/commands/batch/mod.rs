@@ -113,7 +113,7 @@ struct Outcome {
 }
 
 fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Result<Outcome> {
-    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0);
+    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0).counting("images");
     let queue = Queue::new(items.list.len());
     let counts = Counts::default();
     let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
@@ -132,6 +132,8 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
                 }
                 Ok(Turn::Finished) => {
                     counts.finished_before.fetch_add(1, Ordering::Relaxed);
+                    tally.skip();
+                    continue;
                 }
                 Ok(Turn::Ended(record)) => tell(&record, &counts, &warned, &tally, shop.args.common.quiet),
                 Err(e) => {

@@ -71,6 +71,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     let size = (image.width(), image.height());
     // Before the number of tiles is known, there is nothing to count.
     let opening = Tally::new(args.common.quiet, 0, 0);
+    opening.say("opening the files");
     let messages = opening.messages(args.common.quiet);
     let unary = UnaryWindows::open(source, size, &args.image, &args.unary, &messages)?;
     drop(opening);
@@ -80,7 +81,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
         Job { args, model_args, settings, image, unary, scale_checked: false, messages, changed: 0, used };
     let (tiling, estimated_memory) = job.plan(tile)?;
 
-    let tally = Tally::new(args.common.quiet, tiling.len(), 0);
+    let tally = Tally::new(args.common.quiet, tiling.len(), 0).counting("tiles");
     job.messages = tally.messages(args.common.quiet);
     let label_count = job.unary.labels();
     let (width, height) = size;

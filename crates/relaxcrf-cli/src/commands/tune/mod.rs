@@ -99,7 +99,7 @@ pub fn run(args: &TuneArgs) -> Result<()> {
     }
     let done = done.get_or_insert_default();
     let wanted = args.evaluations as usize;
-    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len());
+    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len()).counting("evaluations");
     let messages = tally.messages(args.common.quiet);
     while done.len() < wanted {
         let (start, parameters) = match starts.get(done.len()) {
