@@ -4,6 +4,7 @@
 //! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
 
 mod args;
+mod classes;
 mod commands;
 mod comparison;
 mod dataset;
@@ -18,6 +19,7 @@ mod outputs;
 mod parallel;
 mod progress;
 mod report;
+mod shares;
 mod specs;
 mod windows;
 

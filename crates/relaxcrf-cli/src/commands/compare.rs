@@ -37,7 +37,8 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
-    let mut comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
+    let mut comparison =
+        problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }

@@ -28,8 +28,11 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
     }
     let in_full = args.long || !args.presets.is_empty();
     let mut out: String = all.iter().map(|p| if in_full { full(p) } else { short(p) }).collect();
-    let more =
-        if in_full { "" } else { " Where the numbers come from: relaxcrf presets --long, or relaxcrf presets NAME." };
+    let more = if in_full {
+        ""
+    } else {
+        " Where the numbers come from: relaxcrf presets --long, or relaxcrf presets NAME."
+    };
     out += &wrap(&format!("\n{NOTE}{more}"), 0);
     report::print(&out)
 }

@@ -212,9 +212,7 @@ mod tests {
     fn printed(seconds: u64, share: impl Fn(f64) -> Option<f64>) -> Vec<f64> {
         let mut schedule = Schedule::default();
         let times = (0..=10 * seconds).map(|tick| tick as f64 / 10.0);
-        times
-            .filter(|&t| schedule.is_due(Duration::from_secs_f64(t), share(t), DEFAULT_INTERVAL))
-            .collect()
+        times.filter(|&t| schedule.is_due(Duration::from_secs_f64(t), share(t), DEFAULT_INTERVAL)).collect()
     }
 
     #[test]
@@ -272,7 +270,12 @@ mod tests {
 
     #[test]
     fn line_of_a_method_has_its_iterations_and_the_time_that_they_may_take() {
-        let mut state = State { part: (0.5, 0.5), is_limit: true, message: "qp: first iteration".into(), ..State::default() };
+        let mut state = State {
+            part: (0.5, 0.5),
+            is_limit: true,
+            message: "qp: first iteration".into(),
+            ..State::default()
+        };
         assert_eq!(state.line(S(12)), "qp: first iteration, 12 s elapsed");
         state.count("iteration", 60, 0, None);
         assert_eq!(state.line(S(12)), "qp: first iteration, 12 s elapsed");
@@ -285,11 +288,17 @@ mod tests {
         state.deadline = Some(S(25));
         (state.place, state.remaining_of) = ("method 2 of 2: ".into(), " of this method");
         let line = state.line(S(20));
-        assert!(line.starts_with("method 2 of 2: iteration") && line.contains("at most 5 s left of this method;"), "{line}");
+        assert!(
+            line.starts_with("method 2 of 2: iteration") && line.contains("at most 5 s left of this method;"),
+            "{line}"
+        );
     }
 
     #[test]
     fn times_are_shown_in_suitable_units() {
-        assert_eq!([5, 60, 3599, 7620].map(|s| shown(S(s))), ["5 s", "1 min 0 s", "59 min 59 s", "2 h 7 min"]);
+        assert_eq!(
+            [5, 60, 3599, 7620].map(|s| shown(S(s))),
+            ["5 s", "1 min 0 s", "59 min 59 s", "2 h 7 min"]
+        );
     }
 }

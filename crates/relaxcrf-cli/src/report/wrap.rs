@@ -36,7 +36,8 @@ pub fn wrap(text: &str, indent: usize) -> String {
 
 /// A name, and a text about it that keeps to the right of the names' column.
 pub fn entry(name: &str, column: usize, text: &str) -> String {
-    wrap(&format!("{name:column$}{text}"), column)
+    let width = column.saturating_sub(1);
+    wrap(&format!("{name:width$} {text}"), column)
 }
 
 #[cfg(test)]

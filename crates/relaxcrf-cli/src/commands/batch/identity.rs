@@ -22,10 +22,16 @@ pub fn settings(args: &BatchArgs, model: &ModelArgs, void: Option<u16>) -> Resul
         CompatSpec::File(path) => of_file(path)?,
         _ => String::new(),
     };
+    // The default adds nothing.
+    let colours = args
+        .colours
+        .colours
+        .as_deref()
+        .map_or(Ok(String::new()), |path| of_file(path).map(|content| format!(" colours={content}")))?;
     let limits = &args.limits;
     Ok(format!(
         "{} costs={costs} method={} iterations={:?} tolerance={:?} time={:?} gap={:?} seed={} axis={} \
-         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}",
+         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}{colours}",
         inputs::describe(model),
         args.method,
         limits.max_iter,

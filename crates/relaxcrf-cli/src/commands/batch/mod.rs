@@ -28,6 +28,7 @@ use self::summary::Summary;
 use self::work::{Shop, Turn, check_folders};
 use super::use_threads;
 use crate::args::BatchArgs;
+use crate::classes::chosen_palette;
 use crate::memory::Budget;
 use crate::outputs::{check_writable, make_directory};
 use crate::progress::Tally;
@@ -64,6 +65,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
         model,
         settings,
         void: items.labels.void,
+        palette: chosen_palette(&args.colours)?,
         claims: Claims::join(&args.output, &folders)?,
         log: open_log(&log)?,
         finds: Mutex::new(Finds::read(&args.output, &log)?),

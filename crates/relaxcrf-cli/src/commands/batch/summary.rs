@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use relaxcrf::io::{self, Palette};
+use relaxcrf::io;
 use relaxcrf::metrics::Confusion;
 use serde::Serialize;
 
@@ -14,6 +14,7 @@ use super::items::{Item, Items};
 use super::record::{Pixels, Record, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
+use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
 use crate::inputs;
 use crate::report::page::{Block, Page, Section};
@@ -221,7 +222,7 @@ fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     };
     let before: Vec<u16> = rows.chunks_exact(labels).map(lowest).collect();
     let after = io::read_labels(&args.output.join(outputs(args, &item.name).0))?;
-    let (size, palette) = ((image.width, image.height), Palette::voc());
+    let (size, palette) = ((image.width, image.height), chosen_palette(&args.colours)?);
     Ok([
         Picture::photo(&image),
         Picture::labels(size, &before, labels, &palette),

@@ -33,6 +33,8 @@ pub struct Shop<'a> {
     pub settings: String,
     /// True label that counts nowhere.
     pub void: Option<u16>,
+    /// Colours of the label maps.
+    pub palette: Palette,
     pub claims: Claims,
     pub log: Journal,
     pub finds: Mutex<Finds>,
@@ -114,7 +116,7 @@ impl Shop<'_> {
             write_beliefs(&self.place(path)?, width, height, &solution.beliefs)?;
         }
         let path = self.place(&labels)?;
-        write_labels(&path, width, height, solution.labeling.as_slice(), &Palette::voc())?;
+        write_labels(&path, width, height, solution.labeling.as_slice(), &self.palette)?;
         for output in [Some(labels), probs].into_iter().flatten() {
             let content = identity::of_file(&args.output.join(&output))?;
             record.outputs.push((output, content));

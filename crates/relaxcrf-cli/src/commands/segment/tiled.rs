@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{GeoTags, LabelFile, Palette, Raster, Window, write_npy_f32_by_window};
+use relaxcrf::io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
 use relaxcrf::solve::Settings;
 use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
 use serde::Serialize;
 
 use crate::args::{ModelArgs, SegmentArgs};
+use crate::classes::Appearance;
 use crate::inputs::{self, Source};
 use crate::progress::Tally;
 use crate::report::{self, Messages};
@@ -57,12 +58,24 @@ struct Solved {
 }
 
 /// Solves the image in tiles of this size.
-pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &ModelArgs) -> Result<()> {
+pub fn run(
+    args: &SegmentArgs,
+    tile: SizeSpec,
+    source: Source,
+    model_args: &ModelArgs,
+    appearance: &Appearance,
+) -> Result<()> {
     let started = Instant::now();
     let settings = args.run.limits.settings(args.common.seed);
     tiles::check(&args.run.method, &settings)?;
     if model_args.calibrate {
         bail!("--calibrate measures every tile on its own, and tiles would not fit together; leave it out");
+    }
+    if let Some(path) = &args.show.overlay {
+        bail!(
+            "--overlay {} needs the whole image in memory, which --tile avoids: leave one of them out",
+            path.display()
+        );
     }
     if args.run.explain {
         bail!("--explain tells about --method auto, which --tile does not take; leave it out");
@@ -88,7 +101,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     let shape = [label_count, height, width];
     let file =
         LabelFile { path: &args.output, width, height, labels: label_count, side: tiling.side(), geo: &geo };
-    file.write(&Palette::voc(), |put| match &args.save_probs {
+    file.write(&appearance.palette, |put| match &args.save_probs {
         None => job.solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &solved.labels)?)),
         Some(path) => write_npy_f32_by_window(path, &shape, |put_beliefs| {
             job.solve_all(&tiling, &tally, |tile, solved| {
