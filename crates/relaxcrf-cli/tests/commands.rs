@@ -45,7 +45,10 @@ fn methods_are_all_listed() {
     let place = Place::new();
     let shown = place.run("methods").fine().out;
     let listed = place.run("methods --json").fine().json();
+    let in_full = place.run("methods --long").fine().out;
+    let in_full = in_full.split_whitespace().collect::<Vec<_>>().join(" ");
     for (k, m) in METHODS.iter().enumerate() {
+        assert!(in_full.contains(m.summary) && in_full.contains(m.promise), "{}: {in_full}", m.name);
         assert!(shown.contains(m.name) && listed[k]["name"] == m.name);
         assert_eq!(listed[k]["summary"], m.summary);
     }
@@ -170,7 +173,7 @@ fn beliefs_are_written_labels_first() {
 #[test]
 fn json_has_the_documented_fields() {
     let place = Place::new();
-    let line = "segment image.png --probs probs.npy -m mf5+mf -o out.png --json --threads 2 --seed 7";
+    let line = "segment image.png --probs probs.npy -m mf5+mf -o out.png --json --trace --threads 2 --seed 7";
     let report = place.run(line).fine().json();
     for text in ["method", "status", "energy_kind", "version", "normalization", "compatibility"] {
         assert!(report[text].is_string(), "{text}");
