@@ -3,6 +3,7 @@
 mod batch;
 mod datasets;
 mod experiments;
+mod show;
 mod tiles;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub use self::datasets::{
     DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
 };
 pub use self::experiments::*;
+pub use self::show::{ColourArgs, ShowArgs};
 pub use self::tiles::TileArgs;
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
@@ -69,12 +71,17 @@ pub struct DemoArgs {
     #[arg(long, value_name = "DIR", default_value = "demo-out")]
     pub out: PathBuf,
     #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
     pub common: CommonArgs,
 }
 
 /// `relaxcrf methods`.
 #[derive(Debug, Args)]
 pub struct MethodsArgs {
+    /// Also print what each method promises
+    #[arg(long)]
+    pub long: bool,
     /// Print one JSON array instead of a table
     #[arg(long)]
     pub json: bool,
@@ -99,6 +106,8 @@ pub struct SegmentArgs {
     /// Also write the beliefs that the last stage ended with, labels x height x width
     #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
     pub save_probs: Option<PathBuf>,
+    #[command(flatten)]
+    pub show: ShowArgs,
     #[command(flatten)]
     pub resources: ResourceArgs,
     #[command(flatten)]
@@ -241,6 +250,8 @@ pub struct RunArgs {
     #[arg(long)]
     pub explain: bool,
     #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
     pub limits: LimitArgs,
 }
 
@@ -271,6 +282,15 @@ impl std::fmt::Display for Take {
             Self::Best => "best",
         })
     }
+}
+
+/// Whether reports list the iterations.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "General")]
+pub struct TraceArgs {
+    /// With --json: also report every iteration (time, filter calls, energy, bound)
+    #[arg(long, requires = "json")]
+    pub trace: bool,
 }
 
 /// When to stop.
@@ -324,4 +344,7 @@ pub struct CommonArgs {
     /// No progress, no warnings, no summary: errors only, and what was asked for
     #[arg(short, long)]
     pub quiet: bool,
+    /// Time before the first line of progress and between lines, where there is no terminal to show a bar on
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = specs::duration, allow_hyphen_values = true)]
+    pub progress_every: Duration,
 }

@@ -32,7 +32,10 @@ impl Choice {
 
     /// Whether the kernels are those of the default preset.
     pub fn has_default_kernels(&self) -> bool {
-        let usual = with_preset(&ModelArgs { gaussian: Vec::new(), bilateral: Vec::new(), ..self.model.clone() }, None);
+        let usual = with_preset(
+            &ModelArgs { gaussian: Vec::new(), bilateral: Vec::new(), ..self.model.clone() },
+            None,
+        );
         (&self.model.gaussian, &self.model.bilateral) == (&usual.gaussian, &usual.bilateral)
     }
 }
@@ -109,16 +112,16 @@ mod tests {
         assert_eq!(chosen.method.to_string(), "mf5");
         assert_eq!(chosen.model.normalization, Some(Normalization::None));
         let chosen = choose(&none(), &preset("paper-voc-dc"), None);
-        assert_eq!((chosen.method.to_string().as_str(), chosen.model.filter), ("qp+dc-neg", FilterKind::Auto));
+        assert_eq!(
+            (chosen.method.to_string().as_str(), chosen.model.filter),
+            ("qp+dc-neg", FilterKind::Auto)
+        );
     }
 
     #[test]
     fn typed_options_win_over_the_preset() {
-        let typed = ModelArgs {
-            gaussian: vec![GaussianSpec::new(9.0, 9.0)],
-            filter: FilterKind::Lattice,
-            ..none()
-        };
+        let typed =
+            ModelArgs { gaussian: vec![GaussianSpec::new(9.0, 9.0)], filter: FilterKind::Lattice, ..none() };
         let chosen = choose(&typed, &preset("text"), Some("mf"));
         assert_eq!(chosen.method.to_string(), "mf");
         assert_eq!(chosen.model.gaussian, typed.gaussian);

@@ -8,12 +8,12 @@ mod show;
 
 use anyhow::{Result, bail};
 use relaxcrf::energy;
-use relaxcrf::solve::{ScoredLabeling, Counts, Pipeline, Progress, Settings, Solution, Status, solve};
+use relaxcrf::solve::{Counts, Pipeline, Progress, ScoredLabeling, Settings, Solution, Status, solve};
 use relaxcrf::{Error, Labeling, Model};
 use serde::Serialize;
 
 use crate::disparity::{Scores, Truth};
-use crate::progress::Meter;
+use crate::progress::{Meter, Scope};
 use crate::report::RunReport;
 use crate::report::picture::Picture;
 use crate::specs::Contestant;
@@ -116,9 +116,10 @@ impl Problem {
         contestants: &[Contestant],
         settings: &Settings,
         ends: &[StageEnd],
-        quiet: bool,
+        scope: impl Into<Scope>,
         say: &mut dyn FnMut(&Run),
     ) -> Result<Comparison> {
+        let scope = scope.into();
         let settings = Settings { evaluate_every: EVALUATE_EVERY, ..settings.clone() };
         let constants = energy::of_constants(&self.model);
         let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
@@ -136,7 +137,8 @@ impl Problem {
                 (None, true) => bail!("{contestant}: there is no model with half of the weights"),
                 (_, false) => &self.model,
             };
-            let solution = match go_on(model, &contestant.chain, before, &settings, ends, quiet) {
+            let scope = scope.part("method", k, contestants.len());
+            let solution = match go_on(model, &contestant.chain, before, &settings, ends, scope) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
                     skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
@@ -183,6 +185,15 @@ impl Problem {
     }
 }
 
+impl Comparison {
+    /// Puts every iteration of every run into its report, if `wanted`.
+    pub fn list_iterations(&mut self, wanted: bool) {
+        for run in &mut self.runs {
+            run.report.list_iterations(&run.trace, wanted);
+        }
+    }
+}
+
 /// Whether a chain is the beginning of another on the same model.
 fn goes_on(from: &Contestant, to: &Contestant) -> bool {
     let (start, whole) = (from.chain.stages(), to.chain.stages());
@@ -220,9 +231,9 @@ fn go_on(
     before: Option<(&Pipeline, &Solution)>,
     settings: &Settings,
     ends: &[StageEnd],
-    quiet: bool,
+    scope: Scope,
 ) -> relaxcrf::Result<Solution> {
-    let mut meter = Meter::new(quiet, "preparing");
+    let mut meter = Meter::new(scope, "preparing");
     if !pipeline.is_one_chain() {
         meter.start(pipeline, settings);
         return solve(model, pipeline, None, settings, &mut |p| meter.show(p));

@@ -5,6 +5,7 @@
 
 mod args;
 mod choice;
+mod classes;
 mod commands;
 mod comparison;
 mod dataset;
@@ -19,6 +20,7 @@ mod outputs;
 mod parallel;
 mod progress;
 mod report;
+mod shares;
 mod specs;
 mod windows;
 

@@ -4,6 +4,7 @@ pub mod page;
 pub mod picture;
 pub mod plot;
 pub mod sheet;
+pub mod wrap;
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -173,7 +174,9 @@ pub struct RunReport {
     pub filter: Vec<FilterReport>,
     pub threads: usize,
     pub version: &'static str,
-    pub trace: Vec<TraceLine>,
+    /// Every iteration, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Vec<TraceLine>>,
 }
 
 /// One label at every pixel.
@@ -284,8 +287,19 @@ impl RunReport {
             filter: terms.iter().map(|t| FilterReport::new(t, measure)).collect(),
             threads: rayon::current_num_threads(),
             version: env!("CARGO_PKG_VERSION"),
-            trace: solution.trace.iter().map(TraceLine::new).collect(),
+            trace: None,
         }
+    }
+
+    /// The same with every iteration, if `wanted`.
+    pub fn with_trace(mut self, trace: &[Progress], wanted: bool) -> Self {
+        self.list_iterations(trace, wanted);
+        self
+    }
+
+    /// Adds every iteration, if `wanted`.
+    pub fn list_iterations(&mut self, trace: &[Progress], wanted: bool) {
+        self.trace = wanted.then(|| trace.iter().map(TraceLine::new).collect());
     }
 
     /// Whether the time limit ended the run.

@@ -22,7 +22,16 @@ fn help_and_version() {
     let place = Place::new();
     for (line, texts) in [
         ("--help", &["segment", "energy", "methods", "demo"][..]),
-        ("segment --help", &["pairs count twice", "pydensecrf", "the preset `network` is used", "--method mf10", "--until-gap"]),
+        (
+            "segment --help",
+            &[
+                "pairs count twice",
+                "pydensecrf",
+                "the preset `network` is used",
+                "--method mf10",
+                "--until-gap",
+            ],
+        ),
         ("energy --help", &["--labels-as-unary", "--exact"]),
         ("demo --help", &["demo-out"]),
         ("methods --help", &["--json"]),
@@ -45,7 +54,10 @@ fn methods_are_all_listed() {
     let place = Place::new();
     let shown = place.run("methods").fine().out;
     let listed = place.run("methods --json").fine().json();
+    let in_full = place.run("methods --long").fine().out;
+    let in_full = in_full.split_whitespace().collect::<Vec<_>>().join(" ");
     for (k, m) in METHODS.iter().enumerate() {
+        assert!(in_full.contains(m.summary) && in_full.contains(m.promise), "{}: {in_full}", m.name);
         assert!(shown.contains(m.name) && listed[k]["name"] == m.name);
         assert_eq!(listed[k]["summary"], m.summary);
     }
@@ -84,7 +96,10 @@ fn every_method_runs_and_agrees_with_the_energy_command() {
         }
         // Mean-field updates alone take the sequential blur, whose energies are the same.
         let kind = if m.name == "mf5" { "lattice-classic" } else { "lattice" };
-        assert_eq!((report["energy_kind"].as_str(), energy["operator"].as_str()), (Some(kind), Some("lattice")));
+        assert_eq!(
+            (report["energy_kind"].as_str(), energy["operator"].as_str()),
+            (Some(kind), Some("lattice"))
+        );
         assert!(report["best_energy"].as_f64() <= report["energy"].as_f64(), "{}", m.name);
         if let Some(bound) = report["lower_bound"].as_f64() {
             assert!(bound <= report["energy"].as_f64().unwrap() + 1e-3, "{}", m.name);
@@ -173,7 +188,7 @@ fn beliefs_are_written_labels_first() {
 #[test]
 fn json_has_the_documented_fields() {
     let place = Place::new();
-    let line = "segment image.png --probs probs.npy -m mf5+mf -o out.png --json --threads 2 --seed 7";
+    let line = "segment image.png --probs probs.npy -m mf5+mf -o out.png --json --trace --threads 2 --seed 7";
     let report = place.run(line).fine().json();
     for text in ["method", "status", "energy_kind", "version", "normalization", "compatibility"] {
         assert!(report[text].is_string(), "{text}");
@@ -230,12 +245,16 @@ fn preset_sets_the_method_that_segment_runs() {
 #[test]
 fn labels_of_mean_field_are_the_most_believed_ones() {
     let place = Place::new();
-    for options in ["", "--preset pydensecrf", "-m mf", "-m mf5 --gaussian 3:40 --bilateral 80:13:40", "-m qp+mf3"] {
-        let line = format!("segment image.png --probs probs.npy -o out.npy --save-probs q.npy --quiet {options}");
+    for options in
+        ["", "--preset pydensecrf", "-m mf", "-m mf5 --gaussian 3:40 --bilateral 80:13:40", "-m qp+mf3"]
+    {
+        let line =
+            format!("segment image.png --probs probs.npy -o out.npy --save-probs q.npy --quiet {options}");
         place.run(&line).fine();
         let q = read_array(&place.path("q.npy")).unwrap();
         let n = WIDTH * HEIGHT;
-        let best = |a: usize| (0..LABELS).rev().max_by(|&i, &j| q.data[i * n + a].total_cmp(&q.data[j * n + a]));
+        let best =
+            |a: usize| (0..LABELS).rev().max_by(|&i, &j| q.data[i * n + a].total_cmp(&q.data[j * n + a]));
         let wanted: Vec<u16> = (0..n).map(|a| best(a).unwrap() as u16).collect();
         assert_eq!(read_labels(&place.path("out.npy")).unwrap().labels, wanted, "{options}");
     }

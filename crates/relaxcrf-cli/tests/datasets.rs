@@ -109,8 +109,19 @@ fn presets_are_listed_and_used() {
     let place = Place::new();
     let shown = place.run("presets").fine().out;
     let listed = place.run("presets --json").fine().json();
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let in_full = one_line(&place.run("presets --long").fine().out);
     for preset in relaxcrf::model::presets::PRESETS {
-        assert!(shown.contains(preset.name.as_ref()));
+        let ((sigma, weight), (sigma_xy, sigma_rgb, bilateral)) = (preset.gaussian, preset.bilateral);
+        let flags = format!("--gaussian {sigma}:{weight} --bilateral {sigma_xy}:{sigma_rgb}:{bilateral}");
+        assert!(
+            shown.contains(preset.name.as_ref()) && one_line(&shown).contains(&flags),
+            "{flags}: {shown}"
+        );
+        let source = one_line(&preset.source);
+        assert!(in_full.contains(&source) && in_full.contains(&flags), "{source}: {in_full}");
+        let alone = place.run(&format!("presets {}", preset.name)).fine().out;
+        assert!(one_line(&alone).contains(&source) && alone.starts_with(preset.name.as_ref()), "{alone}");
         assert!(listed.as_array().unwrap().iter().any(|p| p["name"] == preset.name.as_ref()));
     }
     let energy = |flags: &str| {
@@ -145,6 +156,8 @@ fn presets_are_listed_and_used() {
         place.fails(&format!("{command} --preset image.png"), 1, &["image.png"]);
     }
     place.fails("presets bad.toml", 1, &["bad.toml"]);
+    place.fails("presets nosuch", 2, &["nosuch", "voc", "mine.toml"]);
+    assert_eq!(place.run("presets voc mine.toml --json").fine().json().as_array().map(Vec::len), Some(2));
 }
 
 #[test]

@@ -25,8 +25,8 @@ mod _core {
     use crate::densecrf::DenseCrf;
     #[pymodule_export]
     use crate::functions::{
-        argmax, filter, methods, preferred_filter, presets, stereo_unary, unary_from_labels, unary_from_probabilities,
-        unary_from_scores, version,
+        argmax, filter, methods, preferred_filter, presets, stereo_unary, unary_from_labels,
+        unary_from_probabilities, unary_from_scores, version,
     };
     #[pymodule_export]
     use crate::model::Model;

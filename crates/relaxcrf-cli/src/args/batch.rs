@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use relaxcrf::solve::Pipeline;
 
-use super::{CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
+use super::{ColourArgs, CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
 use crate::specs::{self, Shard};
 
 /// What a run may need, asked before it starts.
@@ -80,6 +80,8 @@ pub struct BatchArgs {
     /// Write a page about the whole set: throughput, what changed most, failures, measures
     #[arg(long, value_name = "F.html", value_parser = specs::page_output)]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub colours: ColourArgs,
     /// Images at the same time [default: as many as there are threads]. Threads are shared out among them
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

@@ -21,9 +21,12 @@ pub struct PresetArgs {
 /// `relaxcrf presets`.
 #[derive(Debug, Args)]
 pub struct PresetsArgs {
-    /// Preset files to list as well
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// Print only these, in full: names, or preset files (.toml)
+    #[arg(value_name = "PRESET")]
+    pub presets: Vec<PresetSpec>,
+    /// Print all of them in full
+    #[arg(long)]
+    pub long: bool,
     /// Print one JSON array instead of a table
     #[arg(long)]
     pub json: bool,

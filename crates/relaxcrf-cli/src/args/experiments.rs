@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
-use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, UnaryArgs};
+use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs};
 use crate::disparity::{CostSpec, Truncation};
 use crate::methods::MethodList;
 use crate::specs;
@@ -39,7 +39,7 @@ pub struct StereoArgs {
     #[arg(long, value_name = "B", default_value = "8", value_parser = ["8", "16"])]
     pub bits: String,
     /// Also write the disparities in colours, for people
-    #[arg(long, value_name = "F.png", value_parser = specs::picture_output)]
+    #[arg(long, visible_alias = "colors", value_name = "F.png", value_parser = specs::picture_output)]
     pub colours: Option<PathBuf>,
     #[command(flatten)]
     pub resources: ResourceArgs,
@@ -125,6 +125,8 @@ pub struct CompareArgs {
     pub model: ModelArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     #[command(flatten)]
     pub common: CommonArgs,
 }

@@ -9,10 +9,10 @@ use relaxcrf::solve::Settings;
 
 use super::use_threads;
 use crate::args::{CompareArgs, ModelArgs};
+use crate::choice;
 use crate::comparison::{Comparison, Problem, Task};
 use crate::disparity::{self, Truth};
 use crate::inputs::{self, Source};
-use crate::choice;
 use crate::methods;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
@@ -38,7 +38,8 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
-    let comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
+    let mut comparison =
+        problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
@@ -50,6 +51,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         write_text(path, &comparison.everything().csv())?;
     }
     if args.common.json {
+        comparison.list_iterations(args.trace.trace);
         return report::print_json(&comparison);
     }
     if args.common.quiet {

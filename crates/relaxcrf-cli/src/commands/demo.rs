@@ -139,7 +139,8 @@ fn compare(scene: &Scene, args: &DemoArgs) -> Result<SceneReport> {
         let Some(solution) = minimise(scene, pipeline, limit, args)? else { continue };
         let file = folder.join(format!("{pipeline}.png"));
         write(&file, &solution.labeling)?;
-        let report = RunReport::new(&scene.model, pipeline, &solution, args.common.json);
+        let report = RunReport::new(&scene.model, pipeline, &solution, args.common.json)
+            .with_trace(&solution.trace, args.trace.trace);
         runs.push(Run { report, accuracy: accuracy(scene, &solution.labeling), file });
     }
     Ok(SceneReport { name: scene.name, width, height, runs })

@@ -1,43 +1,79 @@
 //! `relaxcrf presets`.
 
 use anyhow::Result;
-use relaxcrf::io::read_preset;
+use relaxcrf::model::Normalization;
 use relaxcrf::model::presets::{DEFAULT, PRESETS, Preset};
 use serde_json::json;
 
 use crate::args::PresetsArgs;
-use crate::report::{self, table};
+use crate::report;
+use crate::report::wrap::{entry, wrap};
+use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 
-/// Prints the parameter sets that come with the program, and those in the files given.
+/// Column of what is said about a preset.
+const COLUMN: usize = 15;
+
+const NOTE: &str = "Kernels are --gaussian SIGMA:WEIGHT and --bilateral SIGMA_XY:SIGMA_RGB:WEIGHT. Weights count every pair \
+                    of pixels twice, once from each end: pydensecrf writes twice these numbers.";
+
+/// Prints the parameter sets that come with the program, or those asked for.
 pub fn run(args: &PresetsArgs) -> Result<()> {
-    let mut all: Vec<Preset> = PRESETS.to_vec();
-    for path in &args.files {
-        all.push(read_preset(path)?);
-    }
+    let all: Vec<Preset> = if args.presets.is_empty() {
+        PRESETS.to_vec()
+    } else {
+        args.presets.iter().map(PresetSpec::resolve).collect::<relaxcrf::Result<_>>()?
+    };
     if args.json {
         return report::print_json(&all.iter().map(as_json).collect::<Vec<_>>());
     }
-    let mut shown = table(&["preset", "gaussian", "bilateral", "method", "for", "from"]);
-    for p in &all {
-        let (sigma_xy, sigma_rgb, weight) = p.bilateral;
-        let normalization = match p.normalization.to_string().as_str() {
-            "symmetric" => String::new(),
-            other => format!(", normalization {other}"),
-        };
-        shown.add_row([
-            p.name.to_string(),
-            format!("{}:{}", p.gaussian.0, p.gaussian.1),
-            format!("{sigma_xy}:{sigma_rgb}:{weight}"),
-            p.method.to_string(),
-            p.summary.to_string(),
-            format!("{}{normalization}", p.source),
-        ]);
+    let in_full = args.long || !args.presets.is_empty();
+    let mut out: String = all.iter().map(|p| if in_full { full(p) } else { short(p) }).collect();
+    let more = if in_full {
+        ""
+    } else {
+        " Where the numbers come from: relaxcrf presets --long, or relaxcrf presets NAME."
+    };
+    out += &wrap(&format!("\n{NOTE}{more}"), 0);
+    report::print(&out)
+}
+
+/// The preset as options, to be typed or pasted.
+fn flags(p: &Preset) -> String {
+    let (sigma_xy, sigma_rgb, weight) = p.bilateral;
+    let mut flags = vec![
+        GaussianSpec::new(p.gaussian.0, p.gaussian.1).flag(),
+        BilateralSpec::new(sigma_xy, sigma_rgb, weight).flag(),
+    ];
+    if p.normalization != Normalization::default() {
+        flags.push(format!("--normalization {}", p.normalization));
     }
-    report::print(&format!(
-        "{shown}\n\nWeights count every pair twice, once from each end: pydensecrf writes twice these numbers. Kernels are \
-         SIGMA:WEIGHT and\nSIGMA_XY:SIGMA_RGB:WEIGHT, normalised symmetrically unless said otherwise. mfN makes N \
-         mean-field updates.\nWithout --preset and kernels, {DEFAULT} is used.\n"
-    ))
+    flags.push(format!("--method {}", p.method));
+    flags.join(" ")
+}
+
+fn purpose(p: &Preset) -> String {
+    let default = if p.name == DEFAULT { " (the default)" } else { "" };
+    entry(&p.name, COLUMN, &format!("{}{default}", p.summary))
+}
+
+/// Purpose and options: two lines.
+fn short(p: &Preset) -> String {
+    purpose(p) + &wrap(&format!("  {}", flags(p)), 2)
+}
+
+/// Everything, with an empty line behind.
+fn full(p: &Preset) -> String {
+    let (sigma_xy, sigma_rgb, weight) = p.bilateral;
+    let facts = [
+        ("  gaussian", format!("sigma {} pixels, weight {}", p.gaussian.0, p.gaussian.1)),
+        ("  bilateral", format!("sigma {sigma_xy} pixels and {sigma_rgb} colour units, weight {weight}")),
+        ("  normalised", p.normalization.to_string()),
+        ("  method", p.method.to_string()),
+        ("  from", p.source.to_string()),
+        ("  options", flags(p)),
+    ];
+    let facts: String = facts.iter().map(|(name, value)| entry(name, COLUMN, value)).collect();
+    format!("{}{facts}\n", purpose(p))
 }
 
 fn as_json(p: &Preset) -> serde_json::Value {

@@ -2,34 +2,57 @@
 
 mod tiled;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
-use relaxcrf::io::{self, LabelFile, Palette};
+use relaxcrf::io::{self, LabelFile};
 use relaxcrf::solve::solve;
+use serde::Serialize;
 
 use super::use_threads;
 use crate::args::SegmentArgs;
 use crate::choice::Choice;
+use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
 use crate::inputs::{self, Source};
 use crate::memory::Needs;
 use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
+use crate::report::picture::Picture;
 use crate::report::{self, Messages, RunReport};
+use crate::shares::{self, ClassShare, class_shares};
 
 /// Side of the tiles in a TIFF file that is written at once.
 const TIFF_SIDE: usize = 512;
+
+/// Column of the values in the summary, behind the longest name.
+const FACTS_COLUMN: usize = "lower bound".len() + 2;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct SegmentReport {
+    #[serde(flatten)]
+    run: RunReport,
+    /// Shares of the labels that occur, before and after.
+    classes: Vec<ClassShare>,
+}
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
     let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
-    for output in [Some(&args.output), args.save_probs.as_ref()].into_iter().flatten() {
+    let mut appearance = Appearance::read(&args.show, &inputs)?;
+    inputs.extend([&args.show.colours.colours, &args.show.names].into_iter().flatten().map(PathBuf::as_path));
+    for output in
+        [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten()
+    {
         check_writable(output, &inputs)?;
+    }
+    if args.show.overlay.as_ref() == Some(&args.output) {
+        bail!("{}: cannot hold both the labels and the overlay; give two names", args.output.display());
     }
     if args.save_probs.as_ref() == Some(&args.output) {
         bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
@@ -41,7 +64,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         if resources.dry_run || resources.max_memory.is_some() {
             bail!("--tile bounds memory by itself: give --tile-memory instead of --max-memory or --dry-run");
         }
-        return tiled::run(args, tile, source, &choice);
+        return tiled::run(args, tile, source, &choice, &appearance);
     }
     if resources.dry_run || resources.max_memory.is_some() {
         let (model, method) = (&choice.model, &choice.method);
@@ -54,7 +77,17 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let model = inputs::model(&args.image, source, &args.unary, &choice.model, args.common.seed, &messages)?;
+    let (image, model) = inputs::image_and_model(
+        &args.image,
+        source,
+        &args.unary,
+        &choice.model,
+        args.common.seed,
+        &messages,
+    )?;
+    // Only an overlay needs the image again.
+    let image = args.show.overlay.is_some().then_some(image);
+    appearance.fit(model.labels(), &messages);
     let settings = args.run.limits.settings(args.common.seed);
     if args.run.explain {
         report::explain(&choice.method, &model, &settings, &messages);
@@ -76,21 +109,30 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
             let geo = tiled::geo_tags(args, source)?;
             let (path, side) = (args.output.as_path(), TIFF_SIDE);
             let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
-            file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
+            file.write::<relaxcrf::Error>(&appearance.palette, |put| put(&[0..height, 0..width], labels))?;
         } else {
-            io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+            io::write_labels(&args.output, width, height, labels, &appearance.palette)?;
         }
         Ok(())
     })?;
+    if let (Some(path), Some(image)) = (&args.show.overlay, &image) {
+        let png = Picture::overlay(image, labels, &appearance.palette).png()?;
+        together.write(path, || io::write_atomically(path, |out| out.write_all(&png)))?;
+    }
+    let classes = class_shares(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
 
     if args.common.json {
-        return report::print_json(&RunReport::new(&model, &choice.method, &solution, true));
+        let run = RunReport::new(&model, &choice.method, &solution, true);
+        let run = run.with_trace(&solution.trace, args.run.trace.trace);
+        return report::print_json(&SegmentReport { run, classes });
     }
     if args.common.quiet {
         return Ok(());
     }
     let report = RunReport::new(&model, &choice.method, &solution, false);
     let parts = [report.energy, report.unary_energy, report.pairwise_energy].map(report::number);
+    let written =
+        [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten();
     let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
     report::print(&report::facts(&[
         ("method", format!("{}: {}", report.method, report.status)),
@@ -98,9 +140,10 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         ("lower bound", report::optional(report.lower_bound, report::number)),
         ("gap", report::optional(report.gap, report::percent)),
         ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+        ("pixels", shares::summary(&classes, FACTS_COLUMN)),
         ("calls", calls),
         ("seconds", format!("{:.2}", report.seconds)),
-        ("written", args.output.display().to_string()),
+        ("written", written.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
     ]))
 }
 

@@ -82,7 +82,8 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     }
 
     let scores = truth.as_ref().map(|t| t.scores(labels));
-    let run = RunReport::new(&pair.model, &method, &solution, args.common.json);
+    let run = RunReport::new(&pair.model, &method, &solution, args.common.json)
+        .with_trace(&solution.trace, args.run.trace.trace);
     if args.common.json {
         return report::print_json(&StereoReport { run, truth: scores });
     }

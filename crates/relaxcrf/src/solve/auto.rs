@@ -229,7 +229,15 @@ pub(super) fn run(
             Some((smaller, keep)) => {
                 // A bound of the smaller problem is none of the whole one.
                 settings.until_gap = None;
-                let mut part = super::run(&smaller, &part.pipeline, None, None, Answer::BestSeen, &settings, &mut watch)?;
+                let mut part = super::run(
+                    &smaller,
+                    &part.pipeline,
+                    None,
+                    None,
+                    Answer::BestSeen,
+                    &settings,
+                    &mut watch,
+                )?;
                 part.best.labeling = widened(&part.best.labeling, &keep);
                 part.constant.0 = keep[usize::from(part.constant.0)] as u16;
                 part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
@@ -238,10 +246,20 @@ pub(super) fn run(
             }
             None => {
                 let start = match (part.scope, &sum) {
-                    (Scope::Onward, Some(sum)) => Some(loosened(&sum.beliefs, &used(&sum.best.labeling, model))?),
+                    (Scope::Onward, Some(sum)) => {
+                        Some(loosened(&sum.beliefs, &used(&sum.best.labeling, model))?)
+                    }
                     _ => init.clone(),
                 };
-                super::run(model, &part.pipeline, start, known.cloned(), Answer::BestSeen, &settings, &mut watch)?
+                super::run(
+                    model,
+                    &part.pipeline,
+                    start,
+                    known.cloned(),
+                    Answer::BestSeen,
+                    &settings,
+                    &mut watch,
+                )?
             }
         };
         earlier.add(&mut solution, sum.take(), started);

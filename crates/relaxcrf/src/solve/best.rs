@@ -72,7 +72,8 @@ impl Best {
 
     /// The energy of a labelling. Costs nothing if it was just evaluated, or is the best so far.
     pub(super) fn evaluate(&mut self, context: &mut Context, labeling: &Labeling) -> Energy {
-        if let Some(known) = [Some(&self.seen), self.own.as_ref()].into_iter().flatten().find(|k| k.labeling == *labeling)
+        if let Some(known) =
+            [Some(&self.seen), self.own.as_ref()].into_iter().flatten().find(|k| k.labeling == *labeling)
         {
             return known.energy;
         }

@@ -400,7 +400,9 @@ impl Pipeline {
     pub(super) fn answer(&self) -> Answer {
         match self.stages.last() {
             _ if self.stages.iter().any(|m| matches!(m, Method::Exact | Method::Auto)) => Answer::BestSeen,
-            Some(Method::Unary | Method::MeanField | Method::MeanFieldUpdates(_)) if self.is_one_chain() => Answer::Beliefs,
+            Some(Method::Unary | Method::MeanField | Method::MeanFieldUpdates(_)) if self.is_one_chain() => {
+                Answer::Beliefs
+            }
             _ => Answer::LowestOwn,
         }
     }

@@ -23,10 +23,16 @@ pub fn settings(args: &BatchArgs, choice: &Choice, void: Option<u16>) -> Result<
         CompatSpec::File(path) => of_file(path)?,
         _ => String::new(),
     };
+    // The default adds nothing.
+    let colours = args
+        .colours
+        .colours
+        .as_deref()
+        .map_or(Ok(String::new()), |path| of_file(path).map(|content| format!(" colours={content}")))?;
     let limits = &args.limits;
     Ok(format!(
         "{} costs={costs} method={} take={} iterations={:?} tolerance={:?} time={:?} gap={:?} seed={} axis={} \
-         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}",
+         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}{colours}",
         inputs::describe(&choice.model),
         choice.method,
         args.take,

@@ -29,6 +29,7 @@ use self::work::{Shop, Turn, check_folders};
 use super::use_threads;
 use crate::args::BatchArgs;
 use crate::choice::Choice;
+use crate::classes::chosen_palette;
 use crate::memory::Budget;
 use crate::outputs::{check_writable, make_directory};
 use crate::progress::Tally;
@@ -65,6 +66,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
         choice,
         settings,
         void: items.labels.void,
+        palette: chosen_palette(&args.colours)?,
         claims: Claims::join(&args.output, &folders)?,
         log: open_log(&log)?,
         finds: Mutex::new(Finds::read(&args.output, &log)?),
@@ -114,7 +116,7 @@ struct Outcome {
 }
 
 fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Result<Outcome> {
-    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0);
+    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0).counting("images");
     let queue = Queue::new(items.list.len());
     let counts = Counts::default();
     let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
@@ -133,6 +135,8 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
                 }
                 Ok(Turn::Finished) => {
                     counts.finished_before.fetch_add(1, Ordering::Relaxed);
+                    tally.skip();
+                    continue;
                 }
                 Ok(Turn::Ended(record)) => tell(&record, &counts, &warned, &tally, shop.args.common.quiet),
                 Err(e) => {

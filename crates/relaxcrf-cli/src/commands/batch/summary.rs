@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use relaxcrf::io::{self, Palette};
+use relaxcrf::io;
 use relaxcrf::metrics::Confusion;
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use super::record::{Pixels, Record, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
 use crate::choice::Choice;
+use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
 use crate::inputs;
 use crate::report::page::{Block, Page, Section};
@@ -61,7 +62,14 @@ pub struct Summary {
 
 impl Summary {
     /// Reads the logs back: what earlier runs did counts as well.
-    pub fn new(args: &BatchArgs, choice: &Choice, items: &Items, jobs: usize, counts: &Counts, seconds: f64) -> Result<Self> {
+    pub fn new(
+        args: &BatchArgs,
+        choice: &Choice,
+        items: &Items,
+        jobs: usize,
+        counts: &Counts,
+        seconds: f64,
+    ) -> Result<Self> {
         let names: HashSet<&str> = items.list.iter().map(|i| i.name.as_str()).collect();
         let mut records: Vec<Record> =
             last_records(&args.output, |name| names.contains(name))?.into_values().collect();
@@ -221,7 +229,7 @@ fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     };
     let before: Vec<u16> = rows.chunks_exact(labels).map(lowest).collect();
     let after = io::read_labels(&args.output.join(outputs(args, &item.name).0))?;
-    let (size, palette) = ((image.width, image.height), Palette::voc());
+    let (size, palette) = ((image.width, image.height), chosen_palette(&args.colours)?);
     Ok([
         Picture::photo(&image),
         Picture::labels(size, &before, labels, &palette),

@@ -34,6 +34,8 @@ pub struct Shop<'a> {
     pub settings: String,
     /// True label that counts nowhere.
     pub void: Option<u16>,
+    /// Colours of the label maps.
+    pub palette: Palette,
     pub claims: Claims,
     pub log: Journal,
     pub finds: Mutex<Finds>,
@@ -103,7 +105,8 @@ impl Shop<'_> {
         let seed = args.common.seed;
         // Warnings go to the log: thousands of images would bury everything else.
         let messages = Messages::new(true, ProgressBar::hidden());
-        let model = inputs::model(&item.image, source.source(), &args.unary, &self.choice.model, seed, &messages)?;
+        let model =
+            inputs::model(&item.image, source.source(), &args.unary, &self.choice.model, seed, &messages)?;
         let settings = args.limits.settings(seed);
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
         let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
@@ -117,7 +120,7 @@ impl Shop<'_> {
             write_beliefs(&self.place(path)?, width, height, &solution.beliefs)?;
         }
         let path = self.place(&labels)?;
-        write_labels(&path, width, height, solution.labeling.as_slice(), &Palette::voc())?;
+        write_labels(&path, width, height, solution.labeling.as_slice(), &self.palette)?;
         for output in [Some(labels), probs].into_iter().flatten() {
             let content = identity::of_file(&args.output.join(&output))?;
             record.outputs.push((output, content));

@@ -94,7 +94,7 @@ pub fn run(args: &ReproduceSegmentationArgs) -> Result<()> {
     }
     let left: usize = tasks.iter().map(|(_, _, missing)| missing.len()).sum();
     let total = setups.len() * data.items.len() * methods.len();
-    let tally = Tally::new(args.common.quiet, total, total - left);
+    let tally = Tally::new(args.common.quiet, total, total - left).counting("runs");
     let journal = Journal::append_to(&path)?;
     let made = parallel::map(&tasks, |(setup, item, missing)| {
         process(args, &data, setup, item, missing, &journal, &tally)

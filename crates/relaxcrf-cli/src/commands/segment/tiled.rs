@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{GeoTags, LabelFile, Palette, Raster, Window, write_npy_f32_by_window};
+use relaxcrf::io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
 use relaxcrf::solve::Settings;
 use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::args::{SegmentArgs, Take};
 use crate::choice::Choice;
+use crate::classes::Appearance;
 use crate::inputs::{self, Source};
 use crate::progress::Tally;
 use crate::report::{self, Messages};
@@ -58,15 +59,29 @@ struct Solved {
 }
 
 /// Solves the image in tiles of this size.
-pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, choice: &Choice) -> Result<()> {
+pub fn run(
+    args: &SegmentArgs,
+    tile: SizeSpec,
+    source: Source,
+    choice: &Choice,
+    appearance: &Appearance,
+) -> Result<()> {
     let started = Instant::now();
     let settings = args.run.limits.settings(args.common.seed);
     tiles::check(&choice.method, &settings)?;
     if args.run.take == Take::Best {
-        bail!("--take best is for images that are solved whole: the best labelling of one tile need not fit the next; leave it out");
+        bail!(
+            "--take best is for images that are solved whole: the best labelling of one tile need not fit the next; leave it out"
+        );
     }
     if choice.model.calibrate {
         bail!("--calibrate measures every tile on its own, and tiles would not fit together; leave it out");
+    }
+    if let Some(path) = &args.show.overlay {
+        bail!(
+            "--overlay {} needs the whole image in memory, which --tile avoids: leave one of them out",
+            path.display()
+        );
     }
     if args.run.explain {
         bail!("--explain tells about --method auto, which --tile does not take; leave it out");
@@ -75,6 +90,7 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, choice: &Choice) 
     let size = (image.width(), image.height());
     // Before the number of tiles is known, there is nothing to count.
     let opening = Tally::new(args.common.quiet, 0, 0);
+    opening.say("opening the files");
     let messages = opening.messages(args.common.quiet);
     let unary = UnaryWindows::open(source, size, &args.image, &args.unary, &messages)?;
     drop(opening);
@@ -84,14 +100,14 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, choice: &Choice) 
         Job { args, choice, settings, image, unary, scale_checked: false, messages, changed: 0, used };
     let (tiling, estimated_memory) = job.plan(tile)?;
 
-    let tally = Tally::new(args.common.quiet, tiling.len(), 0);
+    let tally = Tally::new(args.common.quiet, tiling.len(), 0).counting("tiles");
     job.messages = tally.messages(args.common.quiet);
     let label_count = job.unary.labels();
     let (width, height) = size;
     let shape = [label_count, height, width];
     let file =
         LabelFile { path: &args.output, width, height, labels: label_count, side: tiling.side(), geo: &geo };
-    file.write(&Palette::voc(), |put| match &args.save_probs {
+    file.write(&appearance.palette, |put| match &args.save_probs {
         None => job.solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &solved.labels)?)),
         Some(path) => write_npy_f32_by_window(path, &shape, |put_beliefs| {
             job.solve_all(&tiling, &tally, |tile, solved| {
@@ -246,7 +262,8 @@ impl Job<'_> {
         }
         let rows = self.unary.read(&window, &self.messages)?;
         let whole = [self.image.height(), self.image.width()];
-        let builder = inputs::builder(&image, self.unary.labels(), &self.choice.model, self.args.common.seed)?;
+        let builder =
+            inputs::builder(&image, self.unary.labels(), &self.choice.model, self.args.common.seed)?;
         drop(image);
         Ok(builder.window(&tile.origin(), &whole).unary(rows).build()?)
     }

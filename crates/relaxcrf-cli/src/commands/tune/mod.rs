@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use relaxcrf::io::write_preset;
 use relaxcrf::metrics::Confusion;
-use relaxcrf::model::presets::Preset;
 use relaxcrf::model::Normalization;
+use relaxcrf::model::presets::Preset;
 use relaxcrf::solve::{Pipeline, Settings, solve};
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ pub fn run(args: &TuneArgs) -> Result<()> {
     }
     let done = done.get_or_insert_default();
     let wanted = args.evaluations as usize;
-    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len());
+    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len()).counting("evaluations");
     let messages = tally.messages(args.common.quiet);
     while done.len() < wanted {
         let (start, parameters) = match starts.get(done.len()) {
