@@ -141,8 +141,8 @@ fn fast_updates_have_no_objective_and_no_own_energy_before_their_last() {
         solution.trace.iter().filter(|p| p.own_energy.is_some()).map(|p| p.iteration).collect();
     assert_eq!(evaluated, [12]);
     assert_eq!(solution.trace[11].own_energy, Some(solution.final_energy.total()));
-    // The unary argmin and the labels; a constant labelling is known in closed form.
-    assert_eq!(solution.counts.evaluations, 2);
+    // The unary argmin, the labels, and the best constant labelling if that is lower.
+    assert!(solution.counts.evaluations <= 3);
 }
 
 #[test]

@@ -362,7 +362,7 @@ impl FromStr for Method {
                 return Err(Error::parse(
                     "method",
                     text,
-                    format!("known methods: {names}; chain them with +"),
+                    format!("known methods: {names} (mf5 with any number, as mf10); chain them with +"),
                 ));
             }
         };

@@ -213,7 +213,7 @@ fn run(
     // The fast solver of a stage that begins with `softmax(-unary)`, if it has one. Its beliefs are written at its end.
     let from_start = |stage: usize| {
         let method = &pipeline.stages()[stage];
-        let applies = init.is_none() && pipeline.starts_anew(stage) && limit(method) > 0;
+        let applies = init.is_none() && pipeline.starts_anew(stage);
         if applies { method.solver_from_start(model, limit(method)) } else { None }
     };
     let written = from_start(0).is_none();

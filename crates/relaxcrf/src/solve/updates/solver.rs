@@ -30,8 +30,11 @@ pub(in crate::solve) struct FromStart<'m> {
 }
 
 impl<'m> FromStart<'m> {
-    /// Prepares at most `planned` updates; `None` for models that need the plain method.
+    /// Prepares at most `planned` updates; `None` for models that need the plain method, and if there is no update to make.
     pub fn new(model: &'m Model, planned: usize) -> Option<Self> {
+        if planned == 0 {
+            return None;
+        }
         let run = Run::new(on_lattices(model)?, planned, Tables::default())?;
         Some(Self { run: Some(run) })
     }
