@@ -1,4 +1,4 @@
-//! The demo's page: pictures with captions, tables, and what they say.
+//! The demo's page: pictures with captions, and tables with their interpretation.
 
 use relaxcrf::Labeling;
 use relaxcrf::synth::LANDSCAPE_LABELS;
@@ -167,7 +167,7 @@ fn stereo(scene: &Scene, report: &SceneReport) -> Section {
     section
 }
 
-/// What the figures mean.
+/// Explains the columns and the methods.
 fn about() -> Section {
     let facts = [
         (

@@ -1,4 +1,4 @@
-//! The demo's two scenes: problems with their answers, and the files that hold them.
+//! The demo's two scenes: models with their true labels, and the files they are saved in.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ const CLASS_COLOURS: [[u8; 3]; LANDSCAPE_LABELS.len()] = [
     [250, 164, 36],
 ];
 
-/// A problem with its answer.
+/// A model with its true labels.
 pub(super) struct Scene {
     pub name: &'static str,
     pub model: Model,
@@ -48,7 +48,7 @@ pub(super) struct Scene {
     pub task: Task,
 }
 
-/// What the labels mean, and what they were found from.
+/// A task with its input images.
 pub(super) enum Task {
     Segmentation { photo: Image, palette: Palette, probabilities: Vec<f32> },
     Stereo { left: Image, right: Image },

@@ -1,4 +1,4 @@
-//! What the demo prints at its end: where the page is, and commands that work as typed.
+//! Prints where the page is, and commands that work as typed.
 
 use std::env;
 use std::fs;
@@ -25,7 +25,7 @@ pub(super) fn text(folder: &Path, page: &Path) -> String {
     )
 }
 
-/// How this program can be started from the current directory.
+/// The command that starts this program from the current directory.
 fn program() -> String {
     let Ok(own) = env::current_exe().and_then(fs::canonicalize) else { return "relaxcrf".into() };
     let folders = env::var_os("PATH").unwrap_or_default();
@@ -43,7 +43,7 @@ fn program() -> String {
     quoted(&typed.display().to_string())
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for the shell, if necessary.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./+=:@%,".contains(c) || (cfg!(windows) && c == '\\');
     match (word.chars().all(is_plain), cfg!(windows)) {

@@ -56,7 +56,7 @@ impl Backdrop {
         (GRASS, shade(self.grass(x, y, shore), 1.0 - 0.5 * shadow()))
     }
 
-    /// What lies beyond the meadow.
+    /// Sky, mountains and the forest at the far edge of the meadow.
     fn far(&self, x: f64, y: f64) -> (u16, Colour) {
         let crowns = self.forest.fractal(26.0 * x, 0.3, 2).abs();
         let forest = HORIZON - 0.016 - 0.022 * self.forest.fractal(3.0 * x, 2.0, 3) - 0.02 * crowns;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::rng::Rng;
 
-/// What the labels of [`landscape`] are called.
+/// Names of the labels of [`landscape`].
 pub const LANDSCAPE_LABELS: [&str; 8] =
     ["sky", "mountain", "tree", "grass", "water", "house", "sheep", "balloon"];
 
@@ -32,9 +32,9 @@ const GRAIN: f64 = 1.2;
 /// Red, green and blue from 0 to 1.
 type Colour = [f64; 3];
 
-/// A meadow with a lake, trees, a house and sheep before mountains, and what a coarse classifier makes of it.
+/// Generates a meadow with a lake, trees, a house and sheep in front of mountains, with truth and probabilities.
 ///
-/// The labels are [`LANDSCAPE_LABELS`]; the probabilities are made as those of [`segmentation`](super::segmentation).
+/// The labels are [`LANDSCAPE_LABELS`]; the probabilities imitate a coarse classifier, as those of [`segmentation`](super::segmentation).
 pub fn landscape(width: usize, height: usize, seed: u64) -> Result<SegmentationScene> {
     check_size(width, height)?;
     let labels = LANDSCAPE_LABELS.len();

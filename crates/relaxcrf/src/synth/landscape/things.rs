@@ -1,4 +1,4 @@
-//! What stands in the meadow and floats above it: trees, a house, sheep, a balloon.
+//! Objects of the landscape: trees, a house, sheep, a balloon.
 
 use std::f64::consts::PI;
 
