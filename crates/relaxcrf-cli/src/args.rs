@@ -36,7 +36,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the methods on two generated scenes and compare them
+    /// Run the methods on two generated scenes and show the results on a page
     Demo(DemoArgs),
     /// Refine the labels of an image
     Segment(SegmentArgs),
@@ -67,7 +67,7 @@ pub enum Command {
 /// `relaxcrf demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Directory for the pictures; made if absent
+    /// Directory for the page, index.html, and the scenes' files; created if absent
     #[arg(long, value_name = "DIR", default_value = "demo-out")]
     pub out: PathBuf,
     #[command(flatten)]

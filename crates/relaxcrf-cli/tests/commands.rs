@@ -403,21 +403,3 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{line}");
     }
 }
-
-#[test]
-fn demo_writes_pictures_and_tables() {
-    let place = Place::new();
-    let shown = place.run("demo --out here/demo").fine().out;
-    for text in
-        ["segmentation", "stereo", "accuracy", "lower bound", "gap", "filter calls", "mf5", "here/demo"]
-    {
-        assert!(shown.contains(text), "{text}: {shown}");
-    }
-    for file in ["segmentation/image.png", "segmentation/truth.png", "segmentation/mf.png", "stereo/left.png"]
-    {
-        assert!(place.exists(&format!("here/demo/{file}")), "{file}");
-    }
-    let truth = read_labels(&place.path("here/demo/stereo/truth.png")).unwrap();
-    assert_eq!((truth.width, truth.height), (200, 150));
-    assert!(truth.labels.iter().all(|&d| d < 16));
-}

@@ -16,6 +16,11 @@ pub struct Picture {
 /// What is not known, in maps of numbers.
 const UNKNOWN: [u8; 3] = [64, 64, 64];
 
+/// Colours of [`Picture::changes`].
+const PUT_RIGHT: [u8; 3] = [30, 150, 72];
+const MADE_WRONG: [u8; 3] = [214, 40, 52];
+const STILL_WRONG: [u8; 3] = [238, 178, 56];
+
 /// Borders of labels are one pixel thick for every so many pixels of an image's longer side.
 const BORDER_EVERY: usize = 800;
 
@@ -55,7 +60,7 @@ impl ColourMap {
 
 impl Picture {
     /// From colours, one per pixel.
-    fn from_pixels(width: usize, height: usize, colours: impl Iterator<Item = [u8; 3]>) -> Self {
+    pub fn from_pixels(width: usize, height: usize, colours: impl Iterator<Item = [u8; 3]>) -> Self {
         Self { width, height, rgb: colours.flatten().collect() }
     }
 
@@ -122,6 +127,32 @@ impl Picture {
         };
         let values: Vec<f32> = beliefs.as_slice().chunks_exact(labels).map(entropy).collect();
         Self::numbers(size, &values, (0.0, 1.0), ColourMap::Inferno)
+    }
+
+    /// Where labels became right or wrong, over the picture in pale grey.
+    ///
+    /// `right` says for each pixel whether its label was right before and whether it is right after.
+    pub fn changes(&self, right: impl Iterator<Item = (bool, bool)>) -> Self {
+        let colour = |(pixel, right): (&[u8], (bool, bool))| {
+            let light = pixel.iter().map(|&v| u32::from(v)).sum::<u32>() / 3;
+            let pale = 150 + (light * 100 / 255) as u8;
+            match right {
+                (true, true) => [pale; 3],
+                (false, true) => PUT_RIGHT,
+                (true, false) => MADE_WRONG,
+                (false, false) => STILL_WRONG,
+            }
+        };
+        Self::from_pixels(self.width, self.height, self.rgb.chunks_exact(3).zip(right).map(colour))
+    }
+
+    /// The part of `size` whose upper left pixel is `corner`, as far as the picture goes.
+    pub fn crop(&self, corner: (usize, usize), size: (usize, usize)) -> Self {
+        let (left, right) = (corner.0.min(self.width), (corner.0 + size.0).min(self.width));
+        let (top, bottom) = (corner.1.min(self.height), (corner.1 + size.1).min(self.height));
+        let row = |y: usize| &self.rgb[3 * (y * self.width + left)..3 * (y * self.width + right)];
+        let rgb = (top..bottom).flat_map(|y| row(y).iter().copied()).collect();
+        Self { width: right - left, height: bottom - top, rgb }
     }
 
     /// At most `side` pixels wide and high, by leaving out pixels: labels do not mix.
@@ -191,6 +222,21 @@ mod tests {
         assert_eq!(rgb([0.0, 65_535.0]), [0, 0, 0, 255, 255, 255]);
         assert_eq!(rgb([-1.0, 1.0]), [0, 0, 0, 255, 255, 255]);
         assert_eq!(rgb([0.0, 0.0]), [0; 6]);
+    }
+
+    #[test]
+    fn changes_are_green_where_put_right_and_red_where_made_wrong() {
+        let grey = Picture::photo(&Image::new(4, 1, 1, vec![0.0; 4]).unwrap());
+        let p = grey.changes([(true, true), (false, true), (true, false), (false, false)].into_iter());
+        assert_eq!(p.rgb, [[150; 3], PUT_RIGHT, MADE_WRONG, STILL_WRONG].concat());
+    }
+
+    #[test]
+    fn crop_keeps_the_part_that_lies_in_the_picture() {
+        let p = Picture::from_pixels(3, 2, (0..6).map(|v| [v; 3]));
+        assert_eq!(p.crop((1, 0), (1, 2)), Picture::from_pixels(1, 2, [[1; 3], [4; 3]].into_iter()));
+        assert_eq!(p.crop((2, 1), (5, 5)), Picture::from_pixels(1, 1, [[5; 3]].into_iter()));
+        assert_eq!(p.crop((9, 9), (1, 1)).width, 0);
     }
 
     #[test]
