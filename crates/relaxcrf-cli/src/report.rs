@@ -17,6 +17,7 @@ use relaxcrf::model::{CompatibilityKind, Features, Term};
 use relaxcrf::solve::{Pipeline, Progress, Settings, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
+use terminal_size::{Width, terminal_size_of};
 
 use crate::choice::Choice;
 
@@ -106,8 +107,10 @@ pub fn table(headings: &[&str]) -> Table {
         .header_separator(LineStyle::none().fill('─').junction('─'))
         .row_separator(LineStyle::none());
     table.load_style(style);
-    if table.width().is_some_and(|width| width >= NARROWEST) {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some((Width(width), _)) = terminal_size_of(io::stdout())
+        && width >= NARROWEST
+    {
+        table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
     }
     table.set_header(headings);
     table

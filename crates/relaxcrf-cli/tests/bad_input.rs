@@ -52,7 +52,7 @@ fn corrupt_files() {
     place.fails(
         "segment noise --probs probs.npy -o out.png",
         1,
-        &["noise", "no picture known", "wanted PNG"],
+        &["noise", "unsupported image format", "expected PNG"],
     );
     place.fails("segment image.png --unary noise -o out.png", 1, &["noise", "not an array", ".npy"]);
     fs::copy(place.path("noise"), place.path("x.c_unary")).unwrap();
