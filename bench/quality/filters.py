@@ -27,25 +27,25 @@ def by_map(filter: Callable[[np.ndarray], np.ndarray], probabilities: np.ndarray
     return np.stack([filter(np.ascontiguousarray(p)) for p in probabilities])
 
 
-def guided(image, probabilities, radius=8, eps=1e-3):
+def guided(image, probabilities, radius=8, eps=1e-2):
     """Guided filter (He, Sun and Tang, 2010), colour guide."""
     engine = cv2.ximgproc.createGuidedFilter(image.astype(np.float32) / 255, radius, eps)
     return by_map(engine.filter, probabilities)
 
 
-def domain_transform(image, probabilities, sigma_xy=40.0, sigma_rgb=30.0):
+def domain_transform(image, probabilities, sigma_xy=40.0, sigma_rgb=60.0):
     """Domain transform, recursive filter, three iterations (Gastal and Oliveira, 2011)."""
     engine = cv2.ximgproc.createDTFilter(image, sigma_xy, sigma_rgb, cv2.ximgproc.DTF_RF, 3)
     return by_map(engine.filter, probabilities)
 
 
-def global_smoother(image, probabilities, strength=300.0, sigma_rgb=10.0):
+def global_smoother(image, probabilities, strength=30.0, sigma_rgb=12.0):
     """Fast global smoother, weighted least squares in three passes (Min et al., 2014)."""
     engine = cv2.ximgproc.createFastGlobalSmootherFilter(image, strength, sigma_rgb)
     return by_map(engine.filter, probabilities)
 
 
-def bilateral_solver(image, probabilities, sigma_xy=16.0, sigma_luma=16.0, sigma_chroma=16.0, strength=4.0):
+def bilateral_solver(image, probabilities, sigma_xy=8.0, sigma_luma=16.0, sigma_chroma=16.0, strength=8.0):
     """Fast bilateral solver (Barron and Poole, 2016); the confidence is the largest probability."""
     return solver.solve(image, probabilities, probabilities.max(0), sigma_xy, sigma_luma, sigma_chroma, strength)
 
