@@ -55,7 +55,7 @@ def load(name: str, image_id: str) -> Sample:
     folder, truth = SETS[name]
     root = ROOT / folder
     path = next((root / "images").glob(f"{image_id}.*"))
-    image = np.ascontiguousarray(Image.open(path).convert("RGB"))
+    image = np.array(Image.open(path).convert("RGB"))  # writable, as pydensecrf2 requires
     probabilities = np.load(root / "probs" / f"{image_id}.npz")["prob"].astype(np.float32)
     probabilities /= probabilities.sum(0)
     labels = np.asarray(Image.open(root / truth / f"{image_id}.png")).astype(np.int64)

@@ -21,6 +21,11 @@ import numpy as np
 
 import relaxcrf
 
+try:
+    import pydensecrf.densecrf as peer
+except ImportError:
+    peer = None
+
 # Name of the row, sigma and compat of the Gaussian, sigmas and compat of the bilateral kernel, updates
 PEER_SETS = {
     "pydensecrf2, DeepLab's values": (1, 3, 67, 3, 4, 10),
@@ -30,11 +35,11 @@ PRESETS = ("network", "voc", "contours", "pydensecrf", "pseudo-labels", "clip-as
 NETWORK = "network alone"
 
 
-def peer_labels(module, parameters, image, probabilities):
+def peer_labels(parameters, image, probabilities):
     """Labels of pydensecrf2, called as its README does."""
     sxy, compat, bilateral_sxy, srgb, bilateral_compat, updates = parameters
     labels, height, width = probabilities.shape
-    crf = module.DenseCRF2D(width, height, labels)
+    crf = peer.DenseCRF2D(width, height, labels)
     crf.setUnaryEnergy(np.ascontiguousarray(-np.log(np.clip(probabilities, 1e-5, 1)).reshape(labels, -1)))
     crf.addPairwiseGaussian(sxy=sxy, compat=compat)
     crf.addPairwiseBilateral(sxy=bilateral_sxy, srgb=srgb, rgbim=image, compat=bilateral_compat)
@@ -46,13 +51,9 @@ def contenders(presets: list[str]) -> dict:
     found = {NETWORK: lambda image, p: p.argmax(0)}
     for preset in presets:
         found[f"relaxcrf `{preset}`"] = lambda image, p, preset=preset: relaxcrf.refine(image, p, preset=preset)
-    try:
-        import pydensecrf.densecrf as module
-    except ImportError:
-        print("pydensecrf2 is not installed: its rows are left out", file=sys.stderr)
-    else:
+    if peer is not None:
         for name, values in PEER_SETS.items():
-            found[name] = lambda image, p, values=values: peer_labels(module, values, image, p)
+            found[name] = lambda image, p, values=values: peer_labels(values, image, p)
     for name, filter in filters.FILTERS.items():
         found[name] = lambda image, p, filter=filter: filters.filtered_labels(filter, image, p)
     return found
@@ -141,6 +142,8 @@ def main() -> None:
     if not data.ROOT.is_dir():
         sys.exit(f"{data.ROOT}: no data sets found; set RELAXCRF_SHARED to the folder that holds data/segmentation")
 
+    if peer is None:
+        print("pydensecrf2 is not installed: its rows are left out", file=sys.stderr)
     known = relaxcrf.presets()
     presets = args.preset or [p for p in PRESETS if p in known]
     tables = [f"{machine()}. CPU seconds: median over images, one thread. Images: {args.split}."]
@@ -155,12 +158,11 @@ def main() -> None:
                     elapsed = time.monotonic() - start
                     print(f"{name}: {len(results)} of {len(ids)} images, {elapsed:.0f} s", file=sys.stderr)
             tables.append(table(name, results, args.draws))
-    text = "\n\n".join(tables) + "\n"
-    if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(text)
-    else:
-        print(text)
+            if args.out:  # after every set, so that a run that is stopped leaves the finished tables
+                args.out.parent.mkdir(parents=True, exist_ok=True)
+                args.out.write_text("\n\n".join(tables) + "\n")
+    if not args.out:
+        print("\n\n".join(tables))
 
 
 if __name__ == "__main__":
