@@ -19,6 +19,7 @@ mod parallel;
 mod progress;
 mod report;
 mod specs;
+mod spellings;
 mod windows;
 
 use std::process::ExitCode;
