@@ -161,9 +161,9 @@ impl Dataset {
 impl Item {
     /// The model of this image.
     pub fn model(&self, args: &ModelArgs, seed: u64, messages: &Messages) -> Result<Model> {
-        let source = Source::choose(&self.probabilities, self.unary.as_ref(), None);
+        let source = Source::choose(&self.probabilities, None, self.unary.as_ref(), None);
         let plain = UnaryArgs { label_axis: 0, confidence: 0.7, unsure: None, num_labels: None };
-        inputs::model(&self.image, source, &plain, args, seed, messages)
+        Ok(inputs::read(&self.image, source, &plain, args, seed, messages)?.model)
     }
 
     /// The true labels, which must fit the model.

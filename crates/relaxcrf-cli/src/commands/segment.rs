@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
-use relaxcrf::io::{self, LabelFile, Palette};
+use relaxcrf::io::{self, LabelFile};
 use relaxcrf::solve::solve;
 
 use super::use_threads;
-use crate::args::{ModelArgs, SegmentArgs};
+use crate::args::{ModelArgs, SegmentArgs, SegmentSource};
 use crate::forecast::seconds_per_pixel;
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Input, Source};
 use crate::memory::Needs;
 use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
@@ -24,7 +24,8 @@ const TIFF_SIDE: usize = 512;
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
-    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let SegmentSource { probs, logits, unary, labels } = &args.source;
+    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
     for output in [Some(&args.output), args.save_probs.as_ref()].into_iter().flatten() {
@@ -53,7 +54,8 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
+    let Input { model, values, .. } =
+        inputs::read(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
     let settings = args.run.limits.settings(args.common.seed);
     report::explain(&args.run, &model, &settings, &messages);
     meter.start(&args.run.method, &settings);
@@ -65,15 +67,16 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     if let Some(path) = &args.save_probs {
         together.write(path, || write_beliefs(path, width, height, &solution.beliefs))?;
     }
-    let labels = solution.labeling.as_slice();
+    let labels = &*values.restore(solution.labeling.as_slice());
+    let palette = values.palette()?;
     together.write(&args.output, || -> Result<()> {
         if inputs::is_tiff(&args.output) {
             let geo = tiled::geo_tags(args, source)?;
             let (path, side) = (args.output.as_path(), TIFF_SIDE);
-            let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
-            file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
+            let file = LabelFile { path, width, height, labels: values.end(model.labels()), side, geo: &geo };
+            file.write::<relaxcrf::Error>(&palette, |put| put(&[0..height, 0..width], labels))?;
         } else {
-            io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+            io::write_labels(&args.output, width, height, labels, &palette)?;
         }
         Ok(())
     })?;
@@ -102,9 +105,9 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 /// Seconds that the run would take on one thread.
 fn forecast(args: &SegmentArgs, source: Source, model: &ModelArgs) -> Result<f64> {
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, labels, rows) = inputs::image_and_rows(&args.image, source, &args.unary, &quiet)?;
+    let (image, unary) = inputs::image_and_unary(&args.image, source, &args.unary, &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
-    let rate = seconds_per_pixel(&image, &rows, labels, model, &args.run.method, &settings)?;
+    let rate = seconds_per_pixel(&image, &unary.rows, unary.labels, model, &args.run.method, &settings)?;
     Ok(rate * (image.width * image.height) as f64)
 }
 
