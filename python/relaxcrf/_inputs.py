@@ -146,8 +146,11 @@ def check_energies(array: np.ndarray, axis: int) -> None:
 
 @room_for("array to be copied")
 def looks_like_probabilities(array: np.ndarray, axis: int, low: float, high: float) -> bool:
-    """Whether values within `low` to `high` are probabilities: several labels that sum to 1, not all alike."""
-    if array.shape[axis] < 2 or not 0 <= low < high <= 1:
+    """Whether values within `low` to `high` are probabilities: those of several labels sum to 1.
+
+    Equal values are no preference at all, and 0 and 1 alone are costs of wrong labels.
+    """
+    if array.shape[axis] < 2 or not 0 <= low < high <= 1 or ((array == 0) | (array == 1)).all():
         return False
     return bool((np.abs(array.sum(axis=axis) - 1) <= _SUM_TOLERANCE).all())
 

@@ -71,6 +71,7 @@ def test_probabilities_given_as_energies_are_recognised(scene):
     with pytest.warns(errors.InputWarning, match=text):
         model.with_unary(p)
     relaxcrf.Model(np.full((2, 3, 4), 0.5))  # no preference at all
+    relaxcrf.Model([[[0, 1]], [[1, 0]]])  # costs of wrong labels
     relaxcrf.Model(-np.log(p))
 
 
