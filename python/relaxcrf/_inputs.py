@@ -173,6 +173,28 @@ def _place(pixel: tuple) -> str:
     return ", ".join(f"{name} {index}" for name, index in zip(names, pixel[::-1]))
 
 
+# Values up to this far apart are not compacted: a label that an image happens to lack costs little.
+_MIN_MISSING = 8
+
+
+def compact_labels(labels: np.ndarray, unsure: Optional[int]) -> tuple:
+    """Labels 0, 1, ... of a label map, the value that each stands for (None if values stay), and the unsure mark.
+
+    A mask of 0 and 255 becomes two labels, and maps with far fewer values than the largest, such as 0, 12 and 180, one
+    label for each value. ``values[result]`` restores the values.
+    """
+    values, places = np.unique(labels, return_inverse=True)
+    sure = values[values != unsure]
+    largest = int(sure[-1]) if sure.size else 0
+    if not sure.size or sure[0] < 0 or (
+        sure.tolist() != [0, 255] and (largest + 1 < 2 * sure.size or largest + 1 - sure.size < _MIN_MISSING)
+    ):
+        return labels, None, unsure
+    mark = None if unsure is None else sure.size
+    table = np.where(values == unsure, sure.size, np.searchsorted(sure, values))
+    return table[places].reshape(labels.shape), sure, mark
+
+
 # On the circle of 256 levels, neighbouring pixels move along short arcs. In a photograph hardly any arc crosses from 255
 # to 0, since the scale ends there. After subtracting a mean and wrapping, mid-grey surfaces lie at 0 and cross it as often
 # as the levels beside it, and the end of the scale has moved to another level.

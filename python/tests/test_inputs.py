@@ -8,7 +8,7 @@ from conftest import make_scene
 
 import relaxcrf
 from relaxcrf import errors
-from relaxcrf._inputs import check_pair, looks_wrapped
+from relaxcrf._inputs import check_pair, compact_labels, looks_wrapped
 
 
 def fails(kind, text, call):
@@ -118,6 +118,18 @@ def test_image_from_0_to_1_is_told_both_ways_out(scene):
         relaxcrf.refine(image / 255, p)
     with pytest.warns(errors.InputWarning, match=text):
         relaxcrf.Model.from_probabilities(p, kernels(image / 255))
+
+
+def test_masks_and_sparse_values_are_compacted_and_restored():
+    for values, unsure in [([0, 255, 0], None), ([0, 12, 180], None), ([0, 255, 1], 1), ([7, 60, 255], 255), ([9], None)]:
+        given = np.array(values)
+        labels, back, mark = compact_labels(given, unsure)
+        sure = given != unsure
+        np.testing.assert_array_equal(back[labels[sure]], given[sure])
+        assert labels[sure].max() == back.size - 1 and (labels[~sure] == mark).all()
+    for values, unsure in [([0, 1, 2], None), ([0, 1, 5], None), ([0, 1, 255], 255), ([255], 255), ([-1, 90], None)]:
+        labels, back, mark = compact_labels(np.array(values), unsure)
+        assert back is None and mark == unsure and labels.tolist() == values
 
 
 def wrapped(image, mean):
