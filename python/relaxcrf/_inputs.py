@@ -198,7 +198,7 @@ def compact_labels(labels: np.ndarray, unsure: Optional[int]) -> tuple:
 # On the circle of 256 levels, neighbouring pixels move along short arcs. In a photograph hardly any arc crosses from 255
 # to 0, since the scale ends there. After subtracting a mean and wrapping, mid-grey surfaces lie at 0 and cross it as often
 # as the levels beside it, and the end of the scale has moved to another level.
-_MOST_PAIRS = 1 << 20
+_MOST_PAIRS = 1 << 17
 _NEAR_LEVELS = 32
 _MIN_CROSSINGS = 100
 _MIN_CROSSING_FRACTION = 0.002

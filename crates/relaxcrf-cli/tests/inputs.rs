@@ -32,24 +32,28 @@ fn mask_of_0_and_255_is_two_labels_and_comes_out_as_it_went_in() {
     let place = Place::new();
     write_map(&place, "01.png", &mask(&place));
     write_map(&place, "mask.png", &mapped(&mask(&place), &[0, 255]));
-    place.run("segment image.png --labels 01.png -o 01-out.png -q").fine();
-    let run = place.run("segment image.png --labels mask.png -o out.png").told();
+    place.run("segment image.png --gaussian 1:0.3 --labels 01.png -o 01-out.png -q").fine();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels mask.png -o out.png").told();
     assert_eq!(
         run.err,
         "relaxcrf: note: mask.png: a mask with the values 0 and 255; taken as labels 0 (background) and 1 (foreground), \
          and written as 0 and 255 (--num-labels 256 to take values as they are)\n"
     );
     assert_eq!(values(&place, "out.png"), mapped(&values(&place, "01-out.png"), &[0, 255]));
+    assert!(values(&place, "out.png").contains(&0) && values(&place, "out.png").contains(&255));
     // A reader of grey pictures finds the same.
     let grey = relaxcrf::io::read_image(&place.path("out.png")).unwrap();
     let first: Vec<f32> = grey.data.iter().step_by(grey.channels).copied().collect();
     assert_eq!(first, values(&place, "out.png").iter().map(|&v| f32::from(v)).collect::<Vec<_>>());
     for output in ["out.npy", "out.tif"] {
-        place.run(&format!("segment image.png --labels mask.png -o {output} -q")).fine();
+        place.run(&format!("segment image.png --gaussian 1:0.3 --labels mask.png -o {output} -q")).fine();
         assert_eq!(values(&place, output), values(&place, "out.png"), "{output}");
     }
-    let wide =
-        place.run("segment image.png --labels mask.png --num-labels 256 -m mf5 -o wide.png --json").json();
+    let wide = place
+        .run(
+            "segment image.png --gaussian 1:0.3 --labels mask.png --num-labels 256 -m mf5 -o wide.png --json",
+        )
+        .json();
     assert_eq!(wide["L"], 256, "an explicit number keeps values as they are");
 }
 
@@ -59,13 +63,13 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     let truth = place.scene.truth.as_slice();
     let mut sparse = mapped(truth, &[0, 12, 60, 180]);
     write_map(&place, "sparse.png", &sparse);
-    let run = place.run("segment image.png --labels sparse.png -o out.png").told();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels sparse.png -o out.png").told();
     assert_eq!(
         run.err,
         "relaxcrf: note: sparse.png: 4 values between 0 and 180; taken as labels 0 to 3, and written as they were \
          (--num-labels 181 to take values as they are)\n"
     );
-    place.run("segment image.png --labels truth.png -o plain.png -q").fine();
+    place.run("segment image.png --gaussian 1:0.3 --labels truth.png -o plain.png -q").fine();
     assert_eq!(values(&place, "out.png"), mapped(&values(&place, "plain.png"), &[0, 12, 60, 180]));
     // The unsure mark is no value.
     let mut plain = truth.to_vec();
@@ -74,13 +78,14 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     }
     write_map(&place, "holes.png", &sparse);
     write_map(&place, "plain-holes.png", &plain);
-    place.run("segment image.png --labels holes.png --unsure 1 -o a.png -q").fine();
-    place.run("segment image.png --labels plain-holes.png --unsure 99 --num-labels 4 -o b.png -q").fine();
+    place.run("segment image.png --gaussian 1:0.3 --labels holes.png --unsure 1 -o a.png -q").fine();
+    place.run("segment image.png --gaussian 1:0.3 --labels plain-holes.png --unsure 99 --num-labels 4 -o b.png -q").fine();
     assert_eq!(values(&place, "a.png"), mapped(&values(&place, "b.png"), &[0, 12, 60, 180]));
-    let run = place.run("segment image.png --labels holes.png --unsure 1 --tile 16 -m mf5 -o a.tif").told();
+    let run = place
+        .run("segment image.png --gaussian 1:0.3 --labels holes.png --unsure 1 --tile 16 -m mf5 -o a.tif")
+        .told();
     assert!(run.err.contains("4 values between 0 and 180"), "{}", run.err);
-    let plain =
-        "segment image.png --labels plain-holes.png --unsure 99 --num-labels 4 --tile 16 -m mf5 -o b.tif -q";
+    let plain = "segment image.png --gaussian 1:0.3 --labels plain-holes.png --unsure 99 --num-labels 4 --tile 16 -m mf5 -o b.tif -q";
     place.run(plain).fine();
     assert_eq!(values(&place, "a.tif"), mapped(&values(&place, "b.tif"), &[0, 12, 60, 180]));
     // Evaluating a map uses the values of the other.
@@ -118,12 +123,14 @@ fn foreground_map_is_p_and_one_minus_p() {
     write_npy_f32(&place.path("fg1.npy"), &[1, HEIGHT, WIDTH], &p).unwrap();
     let grey: Vec<u16> = p.iter().map(|p| (p * 65_535.0) as u16).collect();
     write_grey16(&place.path("fg.png"), WIDTH, HEIGHT, &grey).unwrap();
-    place.run("segment image.png --probs both.npy -m mf5 -o both.png -q").fine();
+    place.run("segment image.png --probs both.npy -m mf5 --gaussian 1:0.3 -o both.png -q").fine();
     let expected = values(&place, "both.png");
     assert!(expected.contains(&0) && expected.contains(&1));
     for name in ["fg.npy", "fg1.npy", "fg.png"] {
         for tile in ["", "--tile 64"] {
-            let run = place.run(&format!("segment image.png --probs {name} -m mf5 -o out.png {tile}")).told();
+            let run = place
+                .run(&format!("segment image.png --probs {name} -m mf5 --gaussian 1:0.3 -o out.png {tile}"))
+                .told();
             assert_eq!(
                 run.err,
                 format!(
@@ -133,8 +140,11 @@ fn foreground_map_is_p_and_one_minus_p() {
             );
             assert_eq!(values(&place, "out.png"), expected, "{name} {tile}");
         }
-        let plan =
-            place.run(&format!("segment image.png --probs {name} -m mf5 -o no.png --dry-run --json")).json();
+        let plan = place
+            .run(&format!(
+                "segment image.png --probs {name} -m mf5 --gaussian 1:0.3 -o no.png --dry-run --json"
+            ))
+            .json();
         assert_eq!(plan["labels"], 2, "{name}");
     }
     write_npy_f32(&place.path("turned.npy"), &[WIDTH, HEIGHT], &p).unwrap();

@@ -165,12 +165,12 @@ pub fn logs(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last record of every image that `wanted` names.
-pub fn last_records(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<HashMap<String, Record>> {
+/// The last record of every image that `chosen` names.
+pub fn last_records(folder: &Path, chosen: impl Fn(&str) -> bool) -> Result<HashMap<String, Record>> {
     let mut last: HashMap<String, Record> = HashMap::new();
     for path in logs(folder)? {
         Tail::new(&path).read(|record: Record| {
-            if wanted(&record.item) {
+            if chosen(&record.item) {
                 last.insert(record.item.clone(), record);
             }
         })?;

@@ -50,7 +50,7 @@ struct Job<'a> {
     used: Vec<bool>,
 }
 
-/// What one tile gives: labels of its core, and its beliefs if they are wanted.
+/// The labels of a tile's core, and its beliefs if they are to be saved.
 struct Solved {
     labels: Vec<u16>,
     beliefs: Vec<f32>,
