@@ -74,7 +74,7 @@ class Windows:
     def refine(self, image: np.ndarray, probabilities: np.ndarray, origin: list, whole: tuple, check: bool) -> Any:
         """One window: labels, or probabilities shaped as the given ones. Positions are those in the whole image."""
         if check:
-            rows, shape, axis = probability_rows(probabilities, self.label_axis)
+            rows, shape, axis = probability_rows(probabilities, self.label_axis, foreground=False)
         else:
             array = as_float32(probabilities, "probabilities")
             axis = self.label_axis % array.ndim

@@ -90,7 +90,7 @@ pub struct MethodsArgs {
 /// `relaxcrf segment`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels F) -o OUT",
+    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) -o OUT",
     after_help = UNARY_HELP
 )]
 pub struct SegmentArgs {
@@ -125,7 +125,7 @@ pub struct SegmentArgs {
 /// `relaxcrf energy`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels-as-unary F) --labels L",
+    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels-as-unary F) --labels L",
     after_help = UNARY_HELP
 )]
 pub struct EnergyArgs {
@@ -166,13 +166,17 @@ Every pair counts twice, once from each end, so weights are half of those in cod
 #[group(required = true, multiple = false)]
 pub struct SegmentSource {
     /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
-    /// images in order
+    /// images in order. One channel is the probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz, bands of a TIFF): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
-    /// Hard labels to be corrected: indexed or grey image, or an integer H x W array
+    /// Hard labels to correct: indexed or grey image, or an integer H x W array. Masks of 0 and 255 and sparse values
+    /// become labels 0, 1, ... and are written as they were
     #[arg(long, value_name = "F")]
     pub labels: Option<PathBuf>,
 }
@@ -182,9 +186,12 @@ pub struct SegmentSource {
 #[group(required = true, multiple = false)]
 pub struct EnergySource {
     /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
-    /// images in order
+    /// images in order. One channel is the probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz, bands of a TIFF): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
@@ -205,7 +212,8 @@ pub struct UnaryArgs {
     /// Hard label that means undecided
     #[arg(long, value_name = "V")]
     pub unsure: Option<u16>,
-    /// Number of labels when hard labels are given [default: the largest label + 1]
+    /// Number of labels of hard labels, whose values are then taken as they are [default: the largest value + 1, or the
+    /// number of different values if these are far fewer]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     pub num_labels: Option<u16>,
 }

@@ -57,6 +57,11 @@ impl Appearance {
         Ok(appearance)
     }
 
+    /// The colours that the user chose.
+    pub fn given(&self) -> Option<&Palette> {
+        self.given.as_ref().map(|_| &self.palette)
+    }
+
     /// Fits the names to the number of labels, and warns of labels without a colour.
     pub fn fit(&mut self, labels: usize, messages: &Messages) {
         if self.found_names && self.names.len() < labels {
@@ -70,9 +75,9 @@ impl Appearance {
     }
 }
 
-/// The colours that the option names, or the usual ones.
-pub fn chosen_palette(args: &ColourArgs) -> Result<Palette> {
-    args.colours.as_ref().map_or(Ok(Palette::voc()), |path| palette(&read_colours(path)?, path))
+/// The colours that the option names.
+pub fn chosen_palette(args: &ColourArgs) -> Result<Option<Palette>> {
+    args.colours.as_ref().map(|path| palette(&read_colours(path)?, path)).transpose()
 }
 
 fn names(classes: Vec<Class>) -> Vec<String> {

@@ -22,6 +22,7 @@ mod progress;
 mod report;
 mod shares;
 mod specs;
+mod spellings;
 mod windows;
 
 use std::process::ExitCode;

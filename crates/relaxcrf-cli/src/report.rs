@@ -30,6 +30,8 @@ pub struct Messages {
     quiet: bool,
     /// What was said so far, for reports.
     said: Mutex<Vec<String>>,
+    /// How inputs were understood, for reports.
+    noted: Mutex<Vec<String>>,
     /// The line of progress that has to step aside.
     bar: ProgressBar,
 }
@@ -37,7 +39,7 @@ pub struct Messages {
 impl Messages {
     /// Silent if `quiet`.
     pub fn new(quiet: bool, bar: ProgressBar) -> Self {
-        Self { quiet, said: Mutex::default(), bar }
+        Self { quiet, said: Mutex::default(), noted: Mutex::default(), bar }
     }
 
     /// Something looks wrong but need not be.
@@ -46,6 +48,19 @@ impl Messages {
         if !self.quiet {
             self.bar.suspend(|| complain(&format!("warning: {text}")));
         }
+    }
+
+    /// Tells how an input is understood where that is not what the bare values say.
+    pub fn note(&self, text: &str) {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
+        if !self.quiet {
+            self.bar.suspend(|| complain(&format!("note: {text}")));
+        }
+    }
+
+    /// All notes so far.
+    pub fn noted(&self) -> Vec<String> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All warnings so far.

@@ -92,7 +92,7 @@ pub struct TruthArgs {
 /// `relaxcrf compare`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf compare [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels F) --report OUT.html\n       \
+    override_usage = "relaxcrf compare [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) --report OUT.html\n       \
                       relaxcrf compare [OPTIONS] <LEFT> --right F --disparities N --report OUT.html"
 )]
 pub struct CompareArgs {
@@ -135,9 +135,13 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct CompareSource {
-    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order. One channel is the
+    /// probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,

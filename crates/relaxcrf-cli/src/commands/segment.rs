@@ -12,11 +12,11 @@ use relaxcrf::solve::solve;
 use serde::Serialize;
 
 use super::use_threads;
-use crate::args::SegmentArgs;
+use crate::args::{SegmentArgs, SegmentSource};
 use crate::choice::Choice;
 use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Input, Source};
 use crate::memory::Needs;
 use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
@@ -41,7 +41,8 @@ struct SegmentReport {
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
-    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let SegmentSource { probs, logits, unary, labels } = &args.source;
+    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
     let mut appearance = Appearance::read(&args.show, &inputs)?;
@@ -77,14 +78,8 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let (image, model) = inputs::image_and_model(
-        &args.image,
-        source,
-        &args.unary,
-        &choice.model,
-        args.common.seed,
-        &messages,
-    )?;
+    let Input { image, model, values } =
+        inputs::read(&args.image, source, &args.unary, &choice.model, args.common.seed, &messages)?;
     // Only an overlay needs the image again.
     let image = args.show.overlay.is_some().then_some(image);
     appearance.fit(model.labels(), &messages);
@@ -103,23 +98,26 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     if let Some(path) = &args.save_probs {
         together.write(path, || write_beliefs(path, width, height, &solution.beliefs))?;
     }
-    let labels = solution.labeling.as_slice();
+    let labels = &*values.restore(solution.labeling.as_slice());
+    let palette = values.colours(appearance.given())?;
     together.write(&args.output, || -> Result<()> {
         if inputs::is_tiff(&args.output) {
             let geo = tiled::geo_tags(args, source)?;
             let (path, side) = (args.output.as_path(), TIFF_SIDE);
-            let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
-            file.write::<relaxcrf::Error>(&appearance.palette, |put| put(&[0..height, 0..width], labels))?;
+            let file = LabelFile { path, width, height, labels: values.end(model.labels()), side, geo: &geo };
+            file.write::<relaxcrf::Error>(&palette, |put| put(&[0..height, 0..width], labels))?;
         } else {
-            io::write_labels(&args.output, width, height, labels, &appearance.palette)?;
+            io::write_labels(&args.output, width, height, labels, &palette)?;
         }
         Ok(())
     })?;
     if let (Some(path), Some(image)) = (&args.show.overlay, &image) {
-        let png = Picture::overlay(image, labels, &appearance.palette).png()?;
+        let png = Picture::overlay(image, solution.labeling.as_slice(), &appearance.palette).png()?;
         together.write(path, || io::write_atomically(path, |out| out.write_all(&png)))?;
     }
-    let classes = class_shares(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
+    let mut classes =
+        class_shares(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
+    classes.iter_mut().for_each(|class| class.label = values.value(class.label));
 
     if args.common.json {
         let run = RunReport::new(&model, &choice.method, &solution, true);
@@ -150,9 +148,10 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 /// Seconds that the run would take on one thread.
 fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> {
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, labels, rows) = inputs::image_and_rows(&args.image, source, &args.unary, &quiet)?;
+    let (image, unary) = inputs::image_and_unary(&args.image, source, &args.unary, &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
-    let rate = seconds_per_pixel(&image, &rows, labels, &choice.model, &choice.method, &settings)?;
+    let rate =
+        seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)?;
     Ok(rate * (image.width * image.height) as f64)
 }
 

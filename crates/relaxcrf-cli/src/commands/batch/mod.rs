@@ -42,6 +42,9 @@ const MOST_SHOWN: usize = 20;
 pub fn run(args: &BatchArgs) -> Result<()> {
     let items = items::collect(args)?;
     use_threads(&args.common)?;
+    if !args.common.quiet {
+        items.notes.iter().for_each(|note| report::complain(&format!("note: {note}")));
+    }
     let choice = Choice::new(&args.model, &args.preset, args.method.as_ref())?;
     let settings = identity::settings(args, &choice, items.labels.void)?;
     let threads = rayon::current_num_threads();
@@ -120,7 +123,7 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
     let queue = Queue::new(items.list.len());
     let counts = Counts::default();
     let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
-    let warned = AtomicUsize::new(0);
+    let told = Told::default();
     parallel::workers(jobs, threads, || {
         while let Some(at) = queue.take() {
             if stop.load(Ordering::Relaxed) {
@@ -138,7 +141,7 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
                     tally.skip();
                     continue;
                 }
-                Ok(Turn::Ended(record)) => tell(&record, &counts, &warned, &tally, shop.args.common.quiet),
+                Ok(Turn::Ended(record)) => tell(&record, &counts, &told, &tally, shop.args.common.quiet),
                 Err(e) => {
                     stop.store(true, Ordering::Relaxed);
                     broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
@@ -152,7 +155,15 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
     Ok(Outcome { counts, broken: broken.into_inner().unwrap_or_else(PoisonError::into_inner) })
 }
 
-fn tell(record: &Record, counts: &Counts, warned: &AtomicUsize, tally: &Tally, quiet: bool) {
+/// What was shown on the terminal so far.
+#[derive(Debug, Default)]
+struct Told {
+    warnings: AtomicUsize,
+    /// One note: most images of a set are understood the same way.
+    note: AtomicBool,
+}
+
+fn tell(record: &Record, counts: &Counts, told: &Told, tally: &Tally, quiet: bool) {
     match &record.error {
         None => {
             counts.done.fetch_add(1, Ordering::Relaxed);
@@ -170,8 +181,13 @@ fn tell(record: &Record, counts: &Counts, warned: &AtomicUsize, tally: &Tally, q
     if quiet {
         return;
     }
+    if let Some(note) = record.notes.first()
+        && !told.note.swap(true, Ordering::Relaxed)
+    {
+        tally.complain(&format!("note: {note}; notes on other images are in the log"));
+    }
     for warning in &record.warnings {
-        match warned.fetch_add(1, Ordering::Relaxed) {
+        match told.warnings.fetch_add(1, Ordering::Relaxed) {
             before if before < MOST_SHOWN => tally.complain(&format!("warning: {warning}")),
             MOST_SHOWN => tally.complain("there are more warnings, which are only in the log"),
             _ => {}

@@ -45,14 +45,14 @@ struct Job<'a> {
     settings: Settings,
     image: Raster,
     unary: UnaryWindows<'a>,
-    scale_checked: bool,
+    image_checked: bool,
     messages: Messages,
     /// Pixels whose label is not the one their own energies prefer.
     changed: u64,
     used: Vec<bool>,
 }
 
-/// What one tile gives: labels of its core, and its beliefs if they are wanted.
+/// The labels of a tile's core, and its beliefs if they are to be saved.
 struct Solved {
     labels: Vec<u16>,
     beliefs: Vec<f32>,
@@ -68,6 +68,7 @@ pub fn run(
 ) -> Result<()> {
     let started = Instant::now();
     let settings = args.run.limits.settings(args.common.seed);
+    check_combination(args)?;
     tiles::check(&choice.method, &settings)?;
     if args.run.take == Take::Best {
         bail!(
@@ -96,8 +97,9 @@ pub fn run(
     drop(opening);
     let geo = geo_tags(args, source)?;
     let used = vec![false; unary.labels()];
+    let values = unary.values();
     let mut job =
-        Job { args, choice, settings, image, unary, scale_checked: false, messages, changed: 0, used };
+        Job { args, choice, settings, image, unary, image_checked: false, messages, changed: 0, used };
     let (tiling, estimated_memory) = job.plan(tile)?;
 
     let tally = Tally::new(args.common.quiet, tiling.len(), 0).counting("tiles");
@@ -105,14 +107,15 @@ pub fn run(
     let label_count = job.unary.labels();
     let (width, height) = size;
     let shape = [label_count, height, width];
-    let file =
-        LabelFile { path: &args.output, width, height, labels: label_count, side: tiling.side(), geo: &geo };
-    file.write(&appearance.palette, |put| match &args.save_probs {
-        None => job.solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &solved.labels)?)),
+    let (path, labels) = (args.output.as_path(), values.end(label_count));
+    let file = LabelFile { path, width, height, labels, side: tiling.side(), geo: &geo };
+    file.write(&values.colours(appearance.given())?, |put| match &args.save_probs {
+        None => job
+            .solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &values.restore(&solved.labels))?)),
         Some(path) => write_npy_f32_by_window(path, &shape, |put_beliefs| {
             job.solve_all(&tiling, &tally, |tile, solved| {
                 put_beliefs(&planes(label_count, tile), &to_planes(&solved.beliefs, label_count))?;
-                Ok(put(&tile.core, &solved.labels)?)
+                Ok(put(&tile.core, &values.restore(&solved.labels))?)
             })
         }),
     })?;
@@ -132,6 +135,24 @@ pub fn run(
         seconds: started.elapsed().as_secs_f64(),
     };
     show(&report, args)
+}
+
+/// Fails for options that tiles do not take, before anything is read.
+fn check_combination(args: &SegmentArgs) -> Result<()> {
+    let limits = &args.run.limits;
+    if limits.time_limit.is_some() {
+        bail!(
+            "--tile cannot be combined with --time-limit: each tile would stop at another iteration, and the tiles would \
+             not fit together. Leave out --time-limit and bound the work with --method mf10 (ten updates) or --max-iter N"
+        );
+    }
+    if limits.until_gap.is_some() {
+        bail!(
+            "--tile cannot be combined with --until-gap: the lower bounds of tiles are no bound of the image's energy. \
+             Leave out --until-gap and bound the work with --max-iter N"
+        );
+    }
+    Ok(())
 }
 
 /// Where the labels lie: as the image, or as what came with it.
@@ -205,7 +226,7 @@ impl Job<'_> {
         };
         let bytes = self.bytes_per_pixel()?;
         let side = match tile {
-            SizeSpec::Pixels(0) => bail!("--tile is 0; wanted auto, or at least 1 pixel"),
+            SizeSpec::Pixels(0) => bail!("--tile is 0; expected auto, or at least 1 pixel"),
             SizeSpec::Pixels(n) => n.next_multiple_of(UNIT),
             SizeSpec::Auto => {
                 let memory = self.args.tiles.tile_memory.unwrap_or(tiles::DEFAULT_MEMORY);
@@ -255,10 +276,10 @@ impl Job<'_> {
     fn model(&mut self, tile: &Tile) -> Result<Model> {
         let window = window(tile);
         let image = self.read_image(&window)?;
-        // A black part says nothing about the scale.
-        if !self.scale_checked && image.data.iter().any(|&v| v > 0.0) {
-            inputs::warn_about_scale(&image, &self.args.image, &self.choice.model.bilateral, &self.messages);
-            self.scale_checked = true;
+        // A black part says nothing about the image.
+        if !self.image_checked && image.data.iter().any(|&v| v > 0.0) {
+            inputs::warn_about_image(&image, &self.args.image, &self.choice.model.bilateral, &self.messages);
+            self.image_checked = true;
         }
         let rows = self.unary.read(&window, &self.messages)?;
         let whole = [self.image.height(), self.image.width()];
