@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, from_rows, size, small_labels
+from ._arrays import as_array, from_rows, small_labels
+from ._inputs import check_pair, compact_labels
 from ._kernels import Bilateral, Gaussian
 from ._model import Model
-from ._numbers import number, one_of, optional, several, shown, text, whole
+from ._numbers import MOST_LABELS, number, one_of, optional, several, shown, text, whole
 from ._solve import default_method, solve, warn_about_constant
-from .errors import ArgumentError, DtypeError, ShapeError
+from .errors import ArgumentError, DtypeError
 
 
 class Preset(NamedTuple):
@@ -153,7 +155,8 @@ def refine(
         your own. By default ``"network"``, whose method is ten mean-field updates.
     labels : array of int, optional
         Hard labels, height x width, in place of probabilities. Each is right with probability `confidence`; pixels marked
-        `unsure` have no preference; `n_labels` is by default the largest label + 1.
+        `unsure` have no preference; `n_labels` is by default the largest label + 1. The values of a mask (0 and 255) and
+        other sparse values are taken as labels 0, 1, ..., and returned labels have the given values.
     label_axis, channel_axis : int
         Where labels and channels are.
     data_range : float
@@ -199,17 +202,22 @@ def refine(
     }
     if (probabilities is None) == (labels is None):
         raise ArgumentError("expected either probabilities or labels= (hard labels), and not both")
+    values = None
     if labels is not None:
-        n_labels = _label_count(labels, unsure) if n_labels is None else n_labels
+        labels, unsure = as_array(labels, "labels"), optional(whole, unsure, "unsure", 0, MOST_LABELS)
+        if n_labels is None:
+            labels, values, unsure = compact_labels(labels, unsure)
+            n_labels = _label_count(labels, unsure)
         model = Model.from_labels(labels, n_labels, kernels, confidence=confidence, unsure=unsure, **options)
     else:
-        probabilities = as_array(probabilities, "probabilities")
-        _check_binary_map(image, probabilities, channel_axis)
+        probabilities = check_pair(image, as_array(probabilities, "probabilities"), label_axis, channel_axis)
         model = Model.from_probabilities(probabilities, kernels, **options)
     if output == "result":
         result = solve(model, method, max_iter=iterations, threads=threads)
         if result.lower_constant is not None:
             warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
+        if values is not None:
+            result = replace(result, labels=_restored(result.labels, values), best=_restored(result.best, values))
         return result
     found, beliefs = _core.refine(model._core, method, iterations, threads)
     constant = model._core.lower_constant(found, threads)
@@ -217,7 +225,13 @@ def refine(
         warn_about_constant(_weaker_than(chosen), *constant)
     if output == "probabilities":
         return from_rows(beliefs, model.shape, model.label_axis)
-    return small_labels(found, model.labels, model.shape)
+    found = small_labels(found, model.labels, model.shape)
+    return found if values is None else _restored(found, values)
+
+
+def _restored(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The value that each label stands for."""
+    return small_labels(values[labels], int(values.max()) + 1, labels.shape)
 
 
 def _weaker_than(preset: Preset) -> str:
@@ -229,7 +243,7 @@ def _weaker_than(preset: Preset) -> str:
 
 def _label_count(labels: Any, unsure: Optional[int]) -> int:
     """The largest label + 1."""
-    values = np.asarray(as_array(labels, "labels"))
+    values = np.asarray(labels)
     if unsure is not None:
         values = values[values != unsure]
     if values.size == 0:
@@ -262,12 +276,3 @@ def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
     if isinstance(preset, os.PathLike) or (isinstance(preset, str) and any(c in preset for c in "./\\")):
         return read_preset(preset)
     raise ArgumentError(f"preset is {shown(preset)}, but must be one of {', '.join(known)}, a file, or a Preset")
-
-
-def _check_binary_map(image: np.ndarray, probabilities: np.ndarray, channel_axis: Optional[int]) -> None:
-    spatial = image.ndim - (channel_axis is not None and image.ndim > 2)
-    if probabilities.ndim == spatial and probabilities.ndim >= 2 and probabilities.shape == image.shape[:spatial]:
-        raise ShapeError(
-            f"probabilities of shape {size(probabilities.shape)} have no axis of labels: for the probability p of a "
-            "foreground pass np.stack([1 - p, p])"
-        )

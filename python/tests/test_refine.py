@@ -75,6 +75,14 @@ def test_hard_labels_and_iterations(scene):
     np.testing.assert_array_equal(relaxcrf.refine(image, p, iterations=10, output="probabilities"), ten)
     three = relaxcrf.refine(image, p, iterations=3, output="probabilities")
     np.testing.assert_array_equal(relaxcrf.refine(image, p, method="mf3", output="probabilities"), three)
+    mask = np.where(noisy > 0, 255, 0)
+    refined = relaxcrf.refine(image, labels=mask)
+    assert refined.dtype == np.uint8 and set(np.unique(refined)) == {0, 255}
+    result = relaxcrf.refine(image, labels=mask, output="result")
+    np.testing.assert_array_equal(result.labels, refined)
+    assert result.probabilities.shape[0] == 2
+    sparse = relaxcrf.refine(image, labels=np.choose(noisy, [0, 12, 180]))
+    assert set(np.unique(sparse)) <= {0, 12, 180} and relaxcrf.refine(image, labels=noisy).max() <= 2
     for wrong in ({}, {"probabilities": p, "labels": noisy}):
         with pytest.raises(relaxcrf.errors.ArgumentError, match="either probabilities or labels="):
             relaxcrf.refine(image, **wrong)
