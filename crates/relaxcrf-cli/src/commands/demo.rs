@@ -19,7 +19,7 @@ use crate::progress::Meter;
 use crate::report::{self, RunReport};
 
 /// The gap at which `auto` stops: proved to be this close to the optimum.
-const AUTO_GAP: f64 = 1e-3;
+const AUTO_GAP: f64 = 5e-3;
 
 /// What `--json` prints for a scene.
 #[derive(Debug, Serialize)]

@@ -186,8 +186,8 @@ fn about() -> Section {
         ("graduated", "From the convex problem to the original one, step by step."),
         (
             "auto",
-            "Chooses methods for the problem and returns the lowest energy seen; here it stops when the lower bound proves \
-             that the energy is within 0.1% of the optimum.",
+            "Chooses methods for the problem and returns the lowest energy seen; here it stops as soon as \
+             the lower bound proves that the energy is within 0.5% of the optimum.",
         ),
     ];
     let facts = facts.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
