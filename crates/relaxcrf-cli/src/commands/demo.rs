@@ -18,9 +18,6 @@ use crate::outputs::make_directory;
 use crate::progress::Meter;
 use crate::report::{self, RunReport};
 
-/// The gap at which `auto` stops: proved to be this close to the optimum.
-const AUTO_GAP: f64 = 5e-3;
-
 /// What `--json` prints for a scene.
 #[derive(Debug, Serialize)]
 struct SceneReport {
@@ -127,7 +124,7 @@ fn method(name: &str) -> relaxcrf::Result<(Pipeline, Option<usize>)> {
 
 fn minimise(scene: &Scene, name: &str, args: &DemoArgs) -> Result<Run> {
     let (pipeline, max_iterations) = method(name)?;
-    let until_gap = (name == "auto").then_some(AUTO_GAP);
+    let until_gap = (name == "auto").then_some(scene.task.auto_gap());
     let settings = Settings { max_iterations, until_gap, seed: args.common.seed, ..Settings::default() };
     let mut meter = Meter::new(args.common.quiet, "preparing");
     meter.start(&pipeline, &settings);
