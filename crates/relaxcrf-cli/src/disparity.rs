@@ -71,11 +71,7 @@ pub struct Pair {
     pub model: Model,
 }
 
-/// Gaussian (sigma, weight) and bilateral kernel (sigma, colour sigma, weight) that give good disparities: measured, see
-/// docs/experiments.md.
-pub const USUAL_KERNELS: ((f32, f32), (f32, f32, f32)) = ((3.0, 8.0), (20.0, 10.0, 16.0));
-
-/// The model with the usual kernels if none is given. Census counts neighbours instead of grey
+/// Kernels that give good disparities: measured, see docs/experiments.md. Census counts neighbours instead of grey
 /// values, so its weights follow its usual truncation.
 pub fn with_usual_kernels(args: &ModelArgs, measure: Measure) -> ModelArgs {
     let mut args = args.clone();
@@ -84,9 +80,8 @@ pub fn with_usual_kernels(args: &ModelArgs, measure: Measure) -> ModelArgs {
             (Measure::Census { .. }, Some(most)) => most / 40.0,
             _ => 1.0,
         };
-        let ((sigma, weight), (sigma_xy, sigma_rgb, bilateral_weight)) = USUAL_KERNELS;
-        args.gaussian = vec![GaussianSpec::new(sigma, weight * share)];
-        args.bilateral = vec![BilateralSpec::new(sigma_xy, sigma_rgb, bilateral_weight * share)];
+        args.gaussian = vec![GaussianSpec::new(3.0, 8.0 * share)];
+        args.bilateral = vec![BilateralSpec::new(20.0, 10.0, 16.0 * share)];
     }
     args
 }

@@ -116,7 +116,8 @@ fn compare(scene: &Scene, args: &DemoArgs) -> Result<SceneReport> {
 
 fn minimise(scene: &Scene, name: &str, args: &DemoArgs) -> Result<Run> {
     let pipeline: Pipeline = name.parse()?;
-    let settings = Settings { seed: args.common.seed, ..Settings::default() };
+    let until_gap = (name == "auto").then_some(scene.task.auto_gap());
+    let settings = Settings { until_gap, seed: args.common.seed, ..Settings::default() };
     let mut meter = Meter::new(args.common.quiet, "preparing");
     meter.start(&pipeline, &settings);
     let solution: Solution = solve(&scene.model, &pipeline, None, &settings, &mut |p| meter.show(p))?;

@@ -278,10 +278,10 @@ mod tests {
     fn presets_of_other_projects_have_half_of_their_published_weights() {
         let kernels = |name: &str| {
             let p = find(name).unwrap();
-            (p.gaussian, p.bilateral, p.iterations)
+            (p.gaussian, p.bilateral, p.method.as_ref())
         };
-        assert_eq!(kernels("clip-as-rnn"), ((1.0, 3.0 / 2.0), (67.0, 3.0, 4.0 / 2.0), 10));
-        assert_eq!(kernels("ov-seg"), ((3.0, 3.0 / 2.0), (80.0, 13.0, 10.0 / 2.0), 5));
-        assert_eq!(kernels("w-net"), ((1.0, 0.0), (25.0, 0.05 * 255.0, 100.0 / 2.0), 150));
+        assert_eq!(kernels("clip-as-rnn"), ((1.0, 3.0 / 2.0), (67.0, 3.0, 4.0 / 2.0), "mf10"));
+        assert_eq!(kernels("ov-seg"), ((3.0, 3.0 / 2.0), (80.0, 13.0, 10.0 / 2.0), "mf5"));
+        assert_eq!(kernels("w-net"), ((1.0, 0.0), (25.0, 0.05 * 255.0, 100.0 / 2.0), "mf150"));
     }
 }

@@ -17,7 +17,12 @@ use crate::disparity;
 const PHOTO_SIZE: (usize, usize) = (320, 240);
 
 /// Width and height of the stereo pair.
-const PAIR_SIZE: (usize, usize) = (200, 150);
+const PAIR_SIZE: (usize, usize) = (160, 120);
+
+/// Gaussian kernel (sigma, weight) and bilateral kernel (sigma, colour sigma, weight) of the stereo pair.
+///
+/// Weaker than those that `stereo` takes by itself, which are for photographs of several times this size.
+pub(super) const STEREO_KERNELS: ((f32, f32), (f32, f32, f32)) = ((2.0, 1.5), (15.0, 10.0, 4.0));
 
 /// Number of disparities of the stereo pair.
 pub(super) const DISPARITIES: usize = 16;
@@ -89,7 +94,7 @@ pub(super) fn stereo(seed: u64) -> Result<Scene> {
     let cheapest =
         |row: &[f32]| (0..row.len()).min_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0) as u16;
     let start = Labeling::new(costs.chunks_exact(DISPARITIES).map(cheapest).collect());
-    let (gaussian, bilateral) = disparity::USUAL_KERNELS;
+    let (gaussian, bilateral) = STEREO_KERNELS;
     let model = ModelBuilder::image(width, height, DISPARITIES)
         .unary(costs)
         .gaussian(gaussian.0, gaussian.1)
@@ -105,6 +110,14 @@ pub(super) fn stereo(seed: u64) -> Result<Scene> {
 }
 
 impl Task {
+    /// The gap at which `auto` stops: proved to be this close to the optimum.
+    pub fn auto_gap(&self) -> f64 {
+        match self {
+            Self::Segmentation { .. } => 0.005,
+            Self::Stereo { .. } => 0.02,
+        }
+    }
+
     /// The method of the command for this task, unless told otherwise.
     pub fn default_method(&self) -> &'static str {
         match self {

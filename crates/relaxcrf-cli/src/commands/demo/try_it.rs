@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use super::scenes::DISPARITIES;
+use super::scenes::{DISPARITIES, STEREO_KERNELS};
 
 /// Methods for `compare`: a few seconds in all.
 const COMPARED: &str = "unary,mf5,qp+dc-neg,graduated";
@@ -15,12 +15,15 @@ pub(super) fn text(folder: &Path, page: &Path) -> String {
     let file = |name: &str| quoted(&folder.join(name).display().to_string());
     let [photo, probs, truth, left, right] =
         ["photo.png", "probs.npy", "truth.png", "left.png", "right.png"].map(file);
+    let ((sigma, weight), (sigma_xy, sigma_rgb, bilateral_weight)) = STEREO_KERNELS;
+    let kernels =
+        format!("--gaussian {sigma}:{weight} --bilateral {sigma_xy}:{sigma_rgb}:{bilateral_weight}");
     format!(
         "Page with all pictures, for any browser: {}\n\n\
          Commands to try on the demo's files:\n\
          \x20 {program} segment {photo} --probs {probs} -o labels.png\n\
          \x20 {program} compare {photo} --probs {probs} --truth {truth} --methods {COMPARED} --report compare.html\n\
-         \x20 {program} stereo {left} {right} --disparities {DISPARITIES} -o disparity.png\n",
+         \x20 {program} stereo {left} {right} --disparities {DISPARITIES} {kernels} -o disparity.png\n",
         page.display()
     )
 }
