@@ -194,6 +194,7 @@ mod tests {
             assert!(html.contains(text), "{text} is missing in {html}");
         }
         assert!(!html.contains("<script"));
+        assert!(!html.contains("{{") && !html.contains("}}"), "every place of the template is filled");
         assert_eq!(html.matches("<figure").count(), 2, "one plot that is not empty, one picture");
         assert_eq!(html.matches("<svg xmlns").count(), 2, "wide and narrow");
         // The only address is the name of the SVG language, which no browser visits.
