@@ -191,6 +191,10 @@ fn images_that_lost_a_label_or_changed_much_are_flagged_and_come_first() {
         place.image(name, &plain);
         place.probabilities("probs", name, p);
     }
+    // Probabilities that no kernel outweighs.
+    let truth = read_labels(&place.path("set/truth/im00.png")).unwrap().labels;
+    let certain: Vec<f32> = truth.iter().map(|&l| if l == 1 { 0.9999 } else { 0.0001 }).collect();
+    place.probabilities("probs", "im00", &certain);
     let json = r#"{"classes": [{"name": "ground"}, {"name": "person"}], "void_index": 255}"#;
     fs::write(place.path("set/labels.json"), json).unwrap();
     let line = "batch set -o out --method mf --gaussian 3:3 --report page.html";

@@ -378,10 +378,14 @@ fn same_bytes_for_any_number_of_threads() {
 fn quiet_is_quiet() {
     let place = Place::new();
     write_npy_f32(&place.path("one.npy"), &[1, HEIGHT, WIDTH], &[1.0; WIDTH * HEIGHT]).unwrap();
-    let line = "segment image.png --probs one.npy -o out.png";
-    assert!(place.run(line).err.contains("warning"));
-    let run = place.run(&format!("{line} --quiet")).fine();
-    assert_eq!(run.out, "");
+    for (option, said) in
+        [("--probs", "note: one.npy: one channel"), ("--unary", "warning: one.npy: there is only one label")]
+    {
+        let line = format!("segment image.png {option} one.npy -o out.png");
+        assert!(place.run(&line).err.contains(said));
+        let run = place.run(&format!("{line} --quiet")).fine();
+        assert_eq!(run.out, "");
+    }
     // What was asked for is still there.
     let line = "energy image.png --probs probs.npy --labels truth.png --quiet";
     assert!(place.run(line).fine().out.contains("energy"));
