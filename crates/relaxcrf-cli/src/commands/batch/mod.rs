@@ -39,6 +39,7 @@ const MOST_SHOWN: usize = 20;
 
 /// Refines everything that is not finished.
 pub fn run(args: &BatchArgs) -> Result<()> {
+    let palette = chosen_palette(&args.colours)?;
     let items = items::collect(args)?;
     use_threads(&args.common)?;
     let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
@@ -65,7 +66,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
         model,
         settings,
         void: items.labels.void,
-        palette: chosen_palette(&args.colours)?,
+        palette,
         claims: Claims::join(&args.output, &folders)?,
         log: open_log(&log)?,
         finds: Mutex::new(Finds::read(&args.output, &log)?),
