@@ -86,7 +86,7 @@ mod tests {
     fn shares_are_listed_before_and_after_with_names_if_known() {
         let found = shares([620, 370, 6, 4], [641, 359, 0, 0], &["background", "person", "dog", "cat"]);
         assert_eq!(
-            summary(&found, 0),
+            summary(&found, 0).replace('\n', " "),
             "background 62.0% -> 64.1%, person 37.0% -> 35.9%, dog 0.6% -> none, cat 0.4% -> none"
         );
         let found = shares([0, 500, 495, 5], [0, 498, 495, 7], &[]);

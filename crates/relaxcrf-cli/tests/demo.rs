@@ -92,10 +92,7 @@ fn demo_prints_tables_and_commands_that_work_as_typed() {
     let labels = |name: &str| read_labels(&place.path().join(name)).unwrap().labels;
     assert!(place.path().join("compare.html").exists());
     assert_eq!(labels("disparity.png"), labels("demo-out/disparity.png"), "the same defaults");
-    // Until ten updates are a method of their own, `segment` has another default.
-    if "mf10".parse::<Pipeline>().is_ok() {
-        assert_eq!(labels("labels.png"), labels("demo-out/refined.png"), "the same defaults");
-    }
+    assert_eq!(labels("labels.png"), labels("demo-out/refined.png"), "the same defaults");
 }
 
 #[test]

@@ -33,11 +33,19 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
     } else {
         " Where the numbers come from: relaxcrf presets --long, or relaxcrf presets NAME."
     };
-    out += &wrap(&format!("\n{NOTE}{more}"), 0);
+    let gap = if in_full { "" } else { "\n" };
+    out += &wrap(&format!("{gap}{NOTE}{more}"), 0);
     report::print(&out)
 }
 
-/// The preset as options, to be typed or pasted.
+/// Keeps lines from being broken between an option and its value.
+const NO_BREAK: &str = "\u{a0}";
+
+fn unbroken(lines: String) -> String {
+    lines.replace(NO_BREAK, " ")
+}
+
+/// The preset as options, to be typed or pasted; [`unbroken`] makes the spaces inside them plain ones.
 fn flags(p: &Preset) -> String {
     let (sigma_xy, sigma_rgb, weight) = p.bilateral;
     let mut flags = vec![
@@ -48,7 +56,7 @@ fn flags(p: &Preset) -> String {
         flags.push(format!("--normalization {}", p.normalization));
     }
     flags.push(format!("--method {}", p.method));
-    flags.join(" ")
+    flags.iter().map(|flag| flag.replace(' ', NO_BREAK)).collect::<Vec<_>>().join(" ")
 }
 
 fn purpose(p: &Preset) -> String {
@@ -58,7 +66,7 @@ fn purpose(p: &Preset) -> String {
 
 /// Purpose and options: two lines.
 fn short(p: &Preset) -> String {
-    purpose(p) + &wrap(&format!("  {}", flags(p)), 2)
+    purpose(p) + &unbroken(wrap(&format!("  {}", flags(p)), 2))
 }
 
 /// Everything, with an empty line behind.
@@ -70,10 +78,10 @@ fn full(p: &Preset) -> String {
         ("  normalised", p.normalization.to_string()),
         ("  method", p.method.to_string()),
         ("  from", p.source.to_string()),
-        ("  options", flags(p)),
     ];
     let facts: String = facts.iter().map(|(name, value)| entry(name, COLUMN, value)).collect();
-    format!("{}{facts}\n", purpose(p))
+    let options = unbroken(entry("  options", COLUMN, &flags(p)));
+    format!("{}{facts}{options}\n", purpose(p))
 }
 
 fn as_json(p: &Preset) -> serde_json::Value {

@@ -40,6 +40,7 @@ const MOST_SHOWN: usize = 20;
 
 /// Refines everything that is not finished.
 pub fn run(args: &BatchArgs) -> Result<()> {
+    let palette = chosen_palette(&args.colours)?;
     let items = items::collect(args)?;
     use_threads(&args.common)?;
     if !args.common.quiet {
@@ -69,7 +70,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
         choice,
         settings,
         void: items.labels.void,
-        palette: chosen_palette(&args.colours)?,
+        palette,
         claims: Claims::join(&args.output, &folders)?,
         log: open_log(&log)?,
         finds: Mutex::new(Finds::read(&args.output, &log)?),
