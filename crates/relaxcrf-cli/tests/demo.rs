@@ -8,7 +8,6 @@ use std::process::Command;
 
 use common::{outcome, program};
 use relaxcrf::io::{read_array, read_image, read_labels};
-use relaxcrf::solve::Pipeline;
 
 /// Labels of the landscape.
 const CLASSES: usize = 8;
