@@ -6,10 +6,14 @@
 
 /// Smallest and largest eigenvalue of `P m P` with `P = I - 11'/n`, without the one of the constant vector.
 ///
-/// `matrix` is symmetric, row-major, `size * size` numbers; both results are 0 for a size below 2.
+/// `matrix` is symmetric, row-major, `size * size` numbers; both results are 0 for a size below 2, and infinite for a matrix
+/// with entries that are not finite.
 pub(super) fn centred_range(size: usize, matrix: Vec<f64>) -> (f64, f64) {
     if size < 2 {
         return (0.0, 0.0);
+    }
+    if !matrix.iter().all(|entry| entry.is_finite()) {
+        return (f64::NEG_INFINITY, f64::INFINITY);
     }
     let mut square = Square { size, entries: matrix };
     // The reflection that maps the constant vector to a multiple of the first axis.
@@ -93,7 +97,9 @@ fn gershgorin(diagonal: &[f64], beside: &[f64]) -> (f64, f64) {
 fn kth_smallest(diagonal: &[f64], beside: &[f64], (mut low, mut high): (f64, f64), k: usize) -> f64 {
     loop {
         let middle = 0.5 * (low + high);
-        if middle <= low || middle >= high {
+        // Also ends where the interval is not a number.
+        let is_inside = low < middle && middle < high;
+        if !is_inside {
             return middle;
         }
         if eigenvalues_below(diagonal, beside, middle) >= k { high = middle } else { low = middle }
@@ -150,6 +156,15 @@ mod tests {
         }
         assert_eq!(range(3, |_, _| 0.0), (0.0, 0.0));
         assert_eq!(range(1, |_, _| 5.0), (0.0, 0.0));
+    }
+
+    #[test]
+    fn range_of_entries_that_are_not_finite_is_infinite() {
+        for bad in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert_eq!(range(3, |i, j| if i == j { 0.0 } else { bad }), (f64::NEG_INFINITY, f64::INFINITY));
+        }
+        // Sums of these overflow: any answer will do, but there must be one.
+        let _ = range(3, |i, j| if i == j { 0.0 } else { f64::MAX });
     }
 
     #[test]
