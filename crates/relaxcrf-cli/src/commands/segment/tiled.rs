@@ -73,7 +73,8 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     // Before the number of tiles is known, there is nothing to count.
     let opening = Tally::new(args.common.quiet, 0, 0);
     let messages = opening.messages(args.common.quiet);
-    let unary = UnaryWindows::open(source, size, &args.image, &args.unary, &messages)?;
+    let unary_args = args.unary.for_model(model_args);
+    let unary = UnaryWindows::open(source, size, &args.image, &unary_args, &messages)?;
     drop(opening);
     let geo = geo_tags(args, source)?;
     let used = vec![false; unary.labels()];
