@@ -216,6 +216,16 @@ pub struct UnaryArgs {
     /// number of different values if these are far fewer]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     pub num_labels: Option<u16>,
+    /// Values of sparse label maps are kept, since label costs depend on them.
+    #[arg(skip)]
+    pub keep_values: bool,
+}
+
+impl UnaryArgs {
+    /// The same for a model: only Potts costs do not depend on the numbers of labels.
+    pub fn for_model(&self, model: &ModelArgs) -> Self {
+        Self { keep_values: model.compat != CompatSpec::Potts, ..self.clone() }
+    }
 }
 
 /// The pairwise part of the energy.

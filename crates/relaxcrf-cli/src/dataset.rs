@@ -162,7 +162,8 @@ impl Item {
     /// The model of this image.
     pub fn model(&self, args: &ModelArgs, seed: u64, messages: &Messages) -> Result<Model> {
         let source = Source::choose(&self.probabilities, None, self.unary.as_ref(), None);
-        let plain = UnaryArgs { label_axis: 0, confidence: 0.7, unsure: None, num_labels: None };
+        let plain =
+            UnaryArgs { label_axis: 0, confidence: 0.7, unsure: None, num_labels: None, keep_values: false };
         Ok(inputs::read(&self.image, source, &plain, args, seed, messages)?.model)
     }
 

@@ -41,7 +41,7 @@ pub fn read(
     seed: u64,
     messages: &Messages,
 ) -> Result<Input> {
-    let (image, unary) = image_and_unary(image_path, source, unary_args, messages)?;
+    let (image, unary) = image_and_unary(image_path, source, &unary_args.for_model(args), messages)?;
     let Unary { labels, rows, values } = unary;
     if labels == 1 {
         messages.warn(&format!(

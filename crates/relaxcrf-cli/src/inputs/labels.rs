@@ -147,7 +147,7 @@ impl Occurring {
                 "{shown}: value 255 occurs and is taken as a label; if 255 marks unlabelled pixels, pass --unsure 255"
             ));
         }
-        if labels < 2 * values.len() || labels - values.len() < MIN_MISSING {
+        if args.keep_values || labels < 2 * values.len() || labels - values.len() < MIN_MISSING {
             return Ok(Reading { labels, values: LabelValues::default() });
         }
         let taken = match values[..] {
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     fn args(num_labels: Option<u16>, unsure: Option<u16>) -> UnaryArgs {
-        UnaryArgs { label_axis: 0, confidence: 0.7, unsure, num_labels }
+        UnaryArgs { label_axis: 0, confidence: 0.7, unsure, num_labels, keep_values: false }
     }
 
     fn decided(marks: &[u16], args: &UnaryArgs) -> (Reading, Vec<String>) {
@@ -266,6 +266,9 @@ mod tests {
     fn num_labels_keeps_values_as_they_are() {
         let (reading, said) = decided(&[0, 255], &args(Some(256), None));
         assert_eq!((reading.labels, reading.values.is_mapped(), said.len()), (256, false, 0));
+        let costs_of_values = UnaryArgs { keep_values: true, ..args(None, None) };
+        assert_eq!(decided(&[0, 12, 180], &costs_of_values).0.labels, 181);
+        assert_eq!(decided(&[0, 255], &costs_of_values).0.labels, 2);
     }
 
     #[test]

@@ -254,7 +254,7 @@ fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
     let quiet = Messages::new(true, indicatif::ProgressBar::hidden());
     let (image, Unary { labels, rows, values }) =
-        inputs::image_and_unary(&item.image, source, &args.unary, &quiet)?;
+        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&args.model), &quiet)?;
     let lowest = |row: &[f32]| {
         let best = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         best.map_or(0, |(label, _)| label as u16)
