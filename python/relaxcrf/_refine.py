@@ -214,13 +214,13 @@ def refine(
         model = Model.from_probabilities(probabilities, kernels, **options)
     if output == "result":
         result = solve(model, method, max_iter=iterations, threads=threads)
-        if result.lower_constant is not None:
+        if result.lower_constant is not None and method != "unary":
             warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
         if values is not None:
             result = replace(result, labels=_restored(result.labels, values), best=_restored(result.best, values))
         return result
     found, beliefs = _core.refine(model._core, method, iterations, threads)
-    constant = model._core.lower_constant(found, threads)
+    constant = model._core.lower_constant(found, threads) if method != "unary" else None
     if constant is not None:
         warn_about_constant(_weaker_than(chosen), *constant)
     if output == "probabilities":

@@ -82,6 +82,10 @@ pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: 
 
 /// Warns if one label for all pixels has lower energy than the labels to be written.
 pub fn warn_about_constant(solution: &Solution, what: &str, choice: &Choice, messages: &Messages) {
+    // Labels without smoothing say nothing about the kernels.
+    if choice.method.is_unary() {
+        return;
+    }
     if let Some((label, energy)) = solution.constant_below() {
         let instead = if choice.has_default_kernels() { "smaller weights" } else { "--preset network" };
         messages.warn(&format!(

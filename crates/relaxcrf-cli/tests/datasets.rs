@@ -129,7 +129,8 @@ fn presets_are_listed_and_used() {
         place.run(&line).fine().json()["energy"].as_f64().unwrap()
     };
     assert_eq!(energy("--preset voc"), energy("--gaussian 1:1.5 --bilateral 67:3:2"));
-    assert_eq!(energy("--preset pydensecrf"), energy(""));
+    assert_eq!(energy("--preset network"), energy(""));
+    assert_eq!(energy("--preset pydensecrf"), energy("--gaussian 3:1.5 --bilateral 80:13:5"));
     assert_eq!(energy("--preset text"), energy("--gaussian 1:1.5 --bilateral 23:7:10 --normalization none"));
     // Flags win, each over its own part.
     assert_eq!(energy("--preset voc --gaussian 2:3"), energy("--gaussian 2:3 --bilateral 67:3:2"));
@@ -339,7 +340,8 @@ fn tune_finds_better_parameters_and_writes_a_preset() {
     let again = place.run(line).fine().json();
     let mf5 = &again["tables"][0]["methods"][1];
     let mean = 0.5 * (mf5["best_accuracy"].as_f64().unwrap() + mf5["best_mean_iou"].as_f64().unwrap());
-    assert!((mean - best).abs() < 1e-9, "{mean} {best}");
+    // `tune` runs mean-field updates on the sequential blur, `reproduce` all methods on the symmetric operator.
+    assert!((mean - best).abs() < 2e-3, "{mean} {best}");
     place.run("segment image.png --probs probs.npy --preset made/best.toml -o out.png -q").fine();
     assert!(String::from_utf8(place.bytes("made/search.svg")).unwrap().starts_with("<svg"));
     let report = place

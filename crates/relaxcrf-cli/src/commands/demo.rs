@@ -7,6 +7,7 @@ mod try_it;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use relaxcrf::model::FilterKind;
 use relaxcrf::solve::{Pipeline, Settings, Solution, solve};
 use relaxcrf::{Labeling, energy};
 use serde::Serialize;
@@ -120,7 +121,13 @@ fn minimise(scene: &Scene, name: &str, args: &DemoArgs) -> Result<Run> {
     let settings = Settings { until_gap, seed: args.common.seed, ..Settings::default() };
     let mut meter = Meter::new(args.common.quiet, "preparing");
     meter.start(&pipeline, &settings);
-    let solution: Solution = solve(&scene.model, &pipeline, None, &settings, &mut |p| meter.show(p))?;
+    // The operator that `segment` and `stereo` would take, so that their labels are the same.
+    let own_model = match pipeline.preferred_filter() {
+        FilterKind::Auto => None,
+        kind => Some(scene.model.with_filter(kind)?),
+    };
+    let model = own_model.as_ref().unwrap_or(&scene.model);
+    let solution: Solution = solve(model, &pipeline, None, &settings, &mut |p| meter.show(p))?;
     let report = RunReport::new(&scene.model, &pipeline, &solution, args.common.json)
         .with_trace(&solution.trace, args.trace.trace);
     Ok(Run { report, quality: scene.quality(&solution.labeling)?, labels: solution.labeling })

@@ -148,7 +148,8 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 /// Seconds that the run would take on one thread.
 fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> {
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, unary) = inputs::image_and_unary(&args.image, source, &args.unary.for_model(model), &quiet)?;
+    let (image, unary) =
+        inputs::image_and_unary(&args.image, source, &args.unary.for_model(&choice.model), &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
     let rate =
         seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)?;

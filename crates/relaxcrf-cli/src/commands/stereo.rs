@@ -56,7 +56,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let solution = solve(&pair.model, &method, None, &settings, &mut |p| meter.show(p))?;
     let solution = args.run.take.labels_of(solution);
     let labels = solution.labeling.as_slice();
-    if let Some((disparity, energy)) = solution.constant_below() {
+    if let Some((disparity, energy)) = solution.constant_below().filter(|_| !method.is_unary()) {
         messages.warn(&format!(
             "disparity {disparity} at every pixel has lower energy ({}) than these disparities ({}): the kernels' weights \
              are too large for these matching costs",

@@ -418,6 +418,11 @@ impl Pipeline {
         }
     }
 
+    /// Whether nothing is smoothed.
+    pub fn is_unary(&self) -> bool {
+        self.stages == [Method::Unary]
+    }
+
     /// Whether the methods are still to be chosen.
     pub fn is_auto(&self) -> bool {
         self.stages == [Method::Auto]

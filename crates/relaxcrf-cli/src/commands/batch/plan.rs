@@ -152,7 +152,8 @@ fn is_finished(args: &BatchArgs, finds: &Finds, item: &Item, settings: &str) -> 
 fn seconds_per_pixel(args: &BatchArgs, item: &Item, choice: &Choice) -> Result<f64> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, unary) = inputs::image_and_unary(&item.image, source, &args.unary.for_model(model), &quiet)?;
+    let (image, unary) =
+        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&choice.model), &quiet)?;
     let settings = args.limits.settings(args.common.seed);
     forecast::seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)
 }

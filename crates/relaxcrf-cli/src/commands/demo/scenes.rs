@@ -88,7 +88,11 @@ pub(super) fn segmentation(seed: u64) -> Result<Scene> {
 /// Surfaces at several depths seen by two cameras; labels are disparities.
 pub(super) fn stereo(seed: u64) -> Result<Scene> {
     let (width, height) = PAIR_SIZE;
-    let scene = synth::stereo(width, height, DISPARITIES, PAIR_SEED.wrapping_add(seed))?;
+    let mut scene = synth::stereo(width, height, DISPARITIES, PAIR_SEED.wrapping_add(seed))?;
+    // As they are saved, so that the printed command finds the same disparities.
+    for picture in [&mut scene.left, &mut scene.right] {
+        picture.data.iter_mut().for_each(|v| *v = v.round());
+    }
     let options = CostOptions::new(Measure::BirchfieldTomasi);
     let costs = cost(&scene.left, &scene.right, DISPARITIES, &options)?;
     let cheapest =

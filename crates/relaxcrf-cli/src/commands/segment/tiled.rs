@@ -93,7 +93,7 @@ pub fn run(
     let opening = Tally::new(args.common.quiet, 0, 0);
     opening.say("opening the files");
     let messages = opening.messages(args.common.quiet);
-    let unary_args = args.unary.for_model(model_args);
+    let unary_args = args.unary.for_model(&choice.model);
     let unary = UnaryWindows::open(source, size, &args.image, &unary_args, &messages)?;
     drop(opening);
     let geo = geo_tags(args, source)?;
