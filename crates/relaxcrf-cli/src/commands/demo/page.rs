@@ -138,7 +138,7 @@ fn stereo(scene: &Scene, report: &SceneReport) -> Section {
     section.blocks.push(Block::Text(format!(
         "A disparity is how far a point moves between the left and the right picture: large for near things. Labels are the \
          disparities 0 to {}, shown from blue (far) to red (near). Matching each pixel by itself gives noise; the CRF makes \
-         neighbours of similar colour agree. A disparity counts as right if it is at most 1 off.",
+         neighbours of similar colour agree. Its kernels were chosen for this scene. A disparity counts as right if it is at most 1 off.",
         DISPARITIES - 1
     )));
     section.blocks.push(Block::Pictures(vec![

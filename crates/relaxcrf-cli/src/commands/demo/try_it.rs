@@ -23,7 +23,7 @@ pub(super) fn text(folder: &Path, page: &Path) -> String {
          Commands to try on the demo's files:\n\
          \x20 {program} segment {photo} --probs {probs} -o labels.png\n\
          \x20 {program} compare {photo} --probs {probs} --truth {truth} --methods {COMPARED} --report compare.html\n\
-         \x20 {program} stereo {left} {right} --disparities {DISPARITIES} {kernels} -o disparity.png\n",
+         \x20 {program} stereo {left} {right} --disparities {DISPARITIES} --cost bt {kernels} -o disparity.png\n",
         page.display()
     )
 }
