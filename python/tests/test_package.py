@@ -46,6 +46,15 @@ def test_version_is_the_workspace_version():
     assert re.search(r'^version = "(.*)"$', text, re.M).group(1) == relaxcrf.__version__
 
 
+def test_every_preset_is_on_the_page_of_presets():
+    path = ROOT / "docs" / "presets.md"
+    if not path.exists():
+        pytest.skip("installed without documentation")
+    page = path.read_text()
+    for name in relaxcrf.presets():
+        assert f"`{name}`" in page or (name.startswith("paper-") and "`paper-...`" in page), name
+
+
 def python_blocks(path):
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
 
