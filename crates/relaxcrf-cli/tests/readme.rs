@@ -27,7 +27,7 @@ fn readme_commands_run_as_printed() {
                 continue;
             }
             // Set-up: what is named there must exist.
-            ["cargo", "install", "--path", folder] => {
+            ["cargo", "install", "--locked", "--path", folder] => {
                 assert!(root.join(folder).join("Cargo.toml").is_file(), "{command}");
                 continue;
             }
