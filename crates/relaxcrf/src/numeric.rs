@@ -18,13 +18,34 @@ pub fn rows_per_chunk(width: usize) -> usize {
     (CHUNK / width.max(1)).max(1)
 }
 
+/// Runs `task(0)`, `task(1)`, ... in parallel. Compiled once for all tasks, which must therefore be coarse.
+pub(crate) fn run_tasks(count: usize, task: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().for_each(task);
+}
+
+/// The results of `task(0)`, `task(1)`, ... in this order, found in parallel. Compiled once for every type of result.
+pub(crate) fn map_tasks<T: Send>(count: usize, task: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    (0..count).into_par_iter().map(task).collect()
+}
+
+/// The results of `task` for every item, in their order, found in parallel. Compiled once for every pair of types.
+pub(crate) fn map_items<I: Send, T: Send>(items: Vec<I>, task: &(dyn Fn(usize, I) -> T + Sync)) -> Vec<T> {
+    items.into_par_iter().enumerate().map(|(k, item)| task(k, item)).collect()
+}
+
+/// The results of `task` for every piece of a matrix, with the number of the piece.
+fn map_pieces<T: Send>(
+    data: &mut [f32],
+    piece: usize,
+    task: &(dyn Fn(usize, &mut [f32]) -> T + Sync),
+) -> Vec<T> {
+    data.par_chunks_mut(piece).enumerate().map(|(c, piece)| task(c, piece)).collect()
+}
+
 /// Sum of `f(i)` over `0..n` in the fixed order.
 pub fn sum_by(n: usize, per_chunk: usize, f: impl Fn(usize) -> f64 + Sync) -> f64 {
     let chunks = n.div_ceil(per_chunk.max(1));
-    let parts: Vec<f64> = (0..chunks)
-        .into_par_iter()
-        .map(|c| (c * per_chunk..((c + 1) * per_chunk).min(n)).map(&f).sum::<f64>())
-        .collect();
+    let parts = map_tasks(chunks, &|c| (c * per_chunk..((c + 1) * per_chunk).min(n)).map(&f).sum::<f64>());
     parts.iter().sum()
 }
 
@@ -47,8 +68,7 @@ pub fn dot(x: &[f32], y: &[f32]) -> f64 {
 /// Runs `f(first_row, rows)` over fixed pieces of a row-major matrix in parallel and adds up what it returns.
 pub fn for_rows(data: &mut [f32], width: usize, f: impl Fn(usize, &mut [f32]) -> f64 + Sync) -> f64 {
     let rows = rows_per_chunk(width);
-    let parts: Vec<f64> =
-        data.par_chunks_mut(rows * width.max(1)).enumerate().map(|(c, piece)| f(c * rows, piece)).collect();
+    let parts = map_pieces(data, rows * width.max(1), &|c, piece: &mut [f32]| f(c * rows, piece));
     parts.iter().sum()
 }
 
@@ -139,11 +159,9 @@ impl<S: RowStep> Work for Rows<'_, S> {
 /// Takes the step for all rows of a matrix in parallel and adds up both numbers it returns.
 pub fn for_row_pairs(data: &mut [f32], width: usize, step: impl RowStep) -> (f64, f64) {
     let per_chunk = rows_per_chunk(width);
-    let parts: Vec<(f64, f64)> = data
-        .par_chunks_mut(per_chunk * width.max(1))
-        .enumerate()
-        .map(|(c, rows)| wide(Rows { step: &step, first: c * per_chunk, rows, width }))
-        .collect();
+    let parts: Vec<(f64, f64)> = map_pieces(data, per_chunk * width.max(1), &|c, rows: &mut [f32]| {
+        wide(Rows { step: &step, first: c * per_chunk, rows, width })
+    });
     parts.iter().fold((0.0, 0.0), |s, p| (s.0 + p.0, s.1 + p.1))
 }
 
@@ -183,10 +201,9 @@ impl<V: RowValue> Work for Values<'_, V> {
 /// Sum of the values of `rows` rows; `width` is that of the work space.
 pub fn sum_by_rows(rows: usize, width: usize, value: impl RowValue) -> f64 {
     let per_chunk = rows_per_chunk(width);
-    let parts: Vec<f64> = (0..rows.div_ceil(per_chunk))
-        .into_par_iter()
-        .map(|c| wide(Values { of: &value, rows: c * per_chunk..((c + 1) * per_chunk).min(rows), width }))
-        .collect();
+    let parts: Vec<f64> = map_tasks(rows.div_ceil(per_chunk), &|c| {
+        wide(Values { of: &value, rows: c * per_chunk..((c + 1) * per_chunk).min(rows), width })
+    });
     parts.iter().sum()
 }
 

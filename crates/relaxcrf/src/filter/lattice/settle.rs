@@ -8,11 +8,10 @@
 
 use std::ops::AddAssign;
 
-use rayon::prelude::*;
-
 use super::bands::BLOCK;
 use super::simd;
 use super::sweep::{Points, Sweep, Tables};
+use crate::numeric::map_items;
 
 /// Steps of the present size that a block has to have slack for, or it is not worth settling.
 const STEPS_AHEAD: f32 = 2.0;
@@ -89,11 +88,8 @@ impl<'a> Sweep<'a> {
             }
         }
         let (now, moved) = (&now[..], &moved[..]);
-        let sums: Vec<T> = pieces
-            .into_par_iter()
-            .enumerate()
-            .map(|(b, piece)| self.unsettled_band(b, now, moved, piece, &update))
-            .collect();
+        let sums: Vec<T> =
+            map_items(pieces, &|b, piece: Piece| self.unsettled_band(b, now, moved, piece, &update));
         tables.turn();
         self.blur_and_compare(tables);
         let mut total = T::default();

@@ -19,6 +19,7 @@ use super::runs::Runs;
 use super::table::{Packing, Word};
 use crate::filter::Binned;
 use crate::lanes::{self, Eight, LANES};
+use crate::numeric::run_tasks;
 
 pub(super) use super::kernels::WEIGHT_PADDING;
 
@@ -476,9 +477,10 @@ pub(super) enum Exchange {
 /// Brings vertices and their copies together.
 pub(super) fn exchange<const W: usize>(copies: &Copies, what: Exchange, table: &mut [f32]) {
     let rows = SharedRows::new::<W>(table);
-    copies.owners.par_chunks(ROWS_PER_TASK).enumerate().for_each(|(task, owners)| {
-        let starts = &copies.starts[task * ROWS_PER_TASK..];
-        exchange_rows::<W>(rows, copies, owners, starts, what);
+    run_tasks(copies.owners.len().div_ceil(ROWS_PER_TASK), &|task| {
+        let first = task * ROWS_PER_TASK;
+        let owners = &copies.owners[first..copies.owners.len().min(first + ROWS_PER_TASK)];
+        exchange_rows::<W>(rows, copies, owners, &copies.starts[first..], what);
     });
 }
 
@@ -512,7 +514,7 @@ pub(super) fn blur<const W: usize>(chains: &Chains, table: &mut [f32]) {
     let rows = SharedRows::new::<W>(table);
     let tasks = chains.order.len().div_ceil(ROWS_PER_TASK).max(1);
     let runs = chains.starts.len() - 1;
-    (0..tasks).into_par_iter().for_each(|task| {
+    run_tasks(tasks, &|task| {
         // Cut the list of runs at the first run that starts at or after the task's share of the vertices.
         let cut = |t: usize| chains.starts[..runs].partition_point(|&s| (s as usize) < t * ROWS_PER_TASK);
         let (first, last) = (cut(task), if task + 1 == tasks { runs } else { cut(task + 1) });

@@ -6,8 +6,6 @@
 
 use std::ops::AddAssign;
 
-use rayon::prelude::*;
-
 use super::apply::factors;
 use super::bands::{BLOCK, points_per_band};
 use super::kernels::{WIDEST, row_width};
@@ -16,6 +14,7 @@ use super::settle::Settled;
 use super::simd::{slice_block, splat_block};
 use super::{Band, Lattice};
 use crate::filter::{Direction, Scaling};
+use crate::numeric::{map_items, map_tasks};
 
 /// Most points that an update is given at once.
 pub const POINTS_PER_UPDATE: usize = BLOCK;
@@ -183,20 +182,17 @@ impl<'a> Sweep<'a> {
     ) -> T {
         self.blur(tables);
         let now = &tables.now;
-        let parts: Vec<T> = (0..self.terms[0].lattice.bands.len())
-            .into_par_iter()
-            .map(|b| {
-                let mut total = T::default();
-                let mut rows = vec![0.0f32; BLOCK * self.stride];
-                let points = self.terms[0].lattice.bands[b].points.clone();
-                for (k, first) in points.clone().step_by(BLOCK).enumerate().skip(b % every).step_by(every) {
-                    let count = BLOCK.min(points.end - first);
-                    self.slice(b, k, first, now, &mut rows);
-                    total += visit(Points { first, count, rows: &mut rows, stride: self.stride });
-                }
-                total
-            })
-            .collect();
+        let parts: Vec<T> = map_tasks(self.terms[0].lattice.bands.len(), &|b| {
+            let mut total = T::default();
+            let mut rows = vec![0.0f32; BLOCK * self.stride];
+            let points = self.terms[0].lattice.bands[b].points.clone();
+            for (k, first) in points.clone().step_by(BLOCK).enumerate().skip(b % every).step_by(every) {
+                let count = BLOCK.min(points.end - first);
+                self.slice(b, k, first, now, &mut rows);
+                total += visit(Points { first, count, rows: &mut rows, stride: self.stride });
+            }
+            total
+        });
         let mut total = T::default();
         parts.into_iter().for_each(|part| total += part);
         total
@@ -293,11 +289,9 @@ impl<'a> Sweep<'a> {
                 }
             }
         }
-        let sums: Vec<T> = jobs
-            .into_par_iter()
-            .enumerate()
-            .map(|(b, (tables, out))| self.band(b, now, into, tables, out, width, update))
-            .collect();
+        let sums: Vec<T> = map_items(jobs, &|b, (tables, out): (Vec<&mut [f32]>, &mut [f32])| {
+            self.band(b, now, into, tables, out, width, update)
+        });
         let mut total = T::default();
         sums.into_iter().for_each(|sum| total += sum);
         total
