@@ -1,3 +1,4 @@
+use super::run::ManyLabels;
 use super::*;
 use crate::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 
