@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ def room_for(what: str) -> Iterator[None]:
 @room_for("array to be copied")
 def as_array(x: Any, what: str) -> np.ndarray:
     """Any array-like as a NumPy array of numbers; torch, DLPack and buffers without importing anything."""
+    if isinstance(x, (str, os.PathLike)):
+        raise DtypeError(f"{what} is {shown(x)}, but an array is expected{_how_to_read(x, what)}")
     if not isinstance(x, np.ndarray):
         x = _from_protocol(x, what)
     if x.dtype.kind in "biuf":
@@ -41,6 +44,18 @@ def as_array(x: Any, what: str) -> np.ndarray:
     if x.dtype.kind == "O":
         raise DtypeError(f"{what} is an array of Python objects, but numbers are needed: ragged rows, or None inside?")
     raise DtypeError(f"{what} has dtype {x.dtype}, but real numbers are needed")
+
+
+def _how_to_read(path: Any, what: str) -> str:
+    """How to read the file that was given in place of an array."""
+    name = shown(os.fspath(path))
+    ending = os.path.splitext(os.fspath(path))[1]
+    if not isinstance(ending, str) or not ending:
+        return ""
+    if "image" in what or ending.lower() not in (".npy", ".npz"):
+        mode = ".convert('RGB')" if "image" in what else ""
+        return f": read it first, with numpy.asarray(PIL.Image.open({name}){mode}) or another reader"
+    return f": read it first, with numpy.load({name})"
 
 
 def _from_protocol(x: Any, what: str) -> np.ndarray:

@@ -30,6 +30,7 @@ def batch(
     channel_axis: Optional[int] = -1,
     data_range: float = 255.0,
     method: Optional[str] = None,
+    iterations: Optional[int] = None,
     output: str = "labels",
     jobs: Optional[int] = None,
     lookahead: Optional[int] = None,
@@ -46,7 +47,7 @@ def batch(
         As many of one as of the other; every image with its probabilities is what `refine` takes. An array's first
         axis counts the images: N x height x width x 3 and N x labels x height x width (or N x height x width x labels
         with ``label_axis=-1``). Sizes and numbers of labels may differ from image to image in lists and iterators.
-    preset, label_axis, channel_axis, data_range, method, output
+    preset, label_axis, channel_axis, data_range, method, iterations, output
         As for `refine`, for each image.
     jobs : int, optional
         Images at the same time; by default `get_num_threads`. Each has one thread, or all of them if `jobs` is 1.
@@ -99,6 +100,7 @@ def batch(
         "channel_axis": channel_axis,
         "data_range": data_range,
         "method": method,
+        "iterations": iterations,
         "output": output,
         "threads": None if jobs == 1 else 1,
     }

@@ -8,6 +8,7 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from ._arrays import as_array, as_float32, axis_of, room_for, rows_of, size, warn
+from ._inputs import batch_axis_hint, looks_wrapped
 from ._numbers import MOST_DIMENSIONS, number, shown
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -185,6 +186,7 @@ def image_rows(
     else:
         raise ShapeError(
             f"image has shape {image.shape}, but {size(shape)} pixels with or without one axis of channels are needed"
+            f"{batch_axis_hint(image, len(shape) + 1, 'image')}"
         )
     if tuple(spatial) != tuple(shape):
         raise ShapeError(
@@ -213,17 +215,22 @@ def _likely_fix(image: np.ndarray, spatial: tuple, shape: tuple, channel_axis: O
 
 
 def check_scale(image: np.ndarray, sigma_rgb: Sequence[float]) -> None:
-    """Warns when image and colour sigma are obviously on different scales."""
+    """Warns when image and colour sigma are obviously on different scales, or when the image has wrapped around."""
     if image.size == 0 or image.dtype.kind == "b":
         return
     low, high = float(image.min()), float(image.max())
     if low >= 0 and 0 < high <= 1 and min(sigma_rgb) > 1:
         warn(
             f"the image's values lie in {low:g} to {high:g} but sigma_rgb={min(sigma_rgb):g} is meant for 0 to 255, "
-            "so that all colours look alike: multiply the image by 255, or divide sigma_rgb by 255"
+            "so that all colours look alike: pass data_range=1 to refine, or divide sigma_rgb of Bilateral by 255"
         )
     elif high - low > 64 and max(sigma_rgb) < 0.5:
         warn(
             f"the image's values lie in {low:g} to {high:g} but sigma_rgb={max(sigma_rgb):g} is meant for 0 to 1, "
             "so that no two colours look alike: divide the image by 255, or multiply sigma_rgb by 255"
+        )
+    if looks_wrapped(image):
+        warn(
+            "the image's values seem to have wrapped around: many neighbours jump between 0 and 255, as after subtracting "
+            "a mean and casting to uint8. Use the original image; the kernels need no mean subtracted"
         )

@@ -8,7 +8,8 @@ import numpy as np
 
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, warn
-from ._kernels import Kernel
+from ._inputs import both_labels, check_energies, check_probabilities, with_background
+from ._kernels import Bilateral, Kernel
 from ._numbers import MOST_LABELS, check_labels, check_points, flag, number, optional, shown, text, whole
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -64,6 +65,7 @@ class Model:
     ) -> None:
         unary = as_float32(unary, "unary energies")
         axis = check_label_axis(unary, label_axis, "unary energies")
+        check_energies(unary, axis)
         compatibility = _parse_compatibility(compatibility, unary.shape[axis])
         self._build(rows_of(unary, axis), _without(unary.shape, axis), axis, kernels, compatibility, filter,
                     normalization, threads)
@@ -108,6 +110,13 @@ class Model:
         2
         """
         clip = number(clip, "clip")
+        if hasattr(kernels, "_specification"):
+            kernels = [kernels]  # type: ignore[list-item]
+        kernels = list(_each_kernel(kernels))
+        probabilities = as_array(probabilities, "probabilities")
+        for kernel in kernels:
+            if isinstance(kernel, Bilateral):
+                probabilities = with_background(kernel.image, probabilities, label_axis, kernel.channel_axis)
         rows, shape, axis = probability_rows(probabilities, label_axis)
         return cls._of_rows(_core.unary_from_probabilities(rows, clip), shape, axis, kernels, options)
 
@@ -168,6 +177,7 @@ class Model:
         """The same kernels and labels with other energies. The filters, the expensive part, are shared."""
         unary = as_float32(unary, "unary energies")
         axis = check_label_axis(unary, self._axis, "unary energies")
+        check_energies(unary, axis)
         if _without(unary.shape, axis) != self._shape or unary.shape[axis] != self.labels:
             raise ShapeError(
                 f"unary energies have shape {unary.shape}, but {self.labels} labels on axis {self._axis} and "
@@ -325,18 +335,35 @@ def check_label_axis(array: np.ndarray, axis: int, what: str) -> int:
     axis = axis_of(axis, array.ndim, "label_axis", what)
     check_labels(array.shape[axis], what)
     check_points(_without(array.shape, axis), what)
-    if array.shape[axis] == 1:
+    has_batch_axis = array.ndim == 4 and axis == 0 and array.shape[0] == 1
+    if has_batch_axis and what in ("probabilities", "scores"):
+        raise ShapeError(
+            f"{what} has shape {array.shape}, but labels x height x width is needed: drop the batch axis: {what}[0]"
+        )
+    if array.shape[axis] == 1 and what != "probabilities":
+        fix = "drop the batch axis (unary[0])" if has_batch_axis else "add the energies of the background"
         warn(
-            f"{what} of shape {array.shape} have one label on axis {axis}, so there is nothing to decide: for the "
-            "probability p of a foreground pass np.concatenate([1 - p, p]), or set label_axis"
+            f"{what} of shape {array.shape} have one label on axis {axis}, so there is nothing to decide: {fix}, or set "
+            "label_axis"
         )
     return axis
 
 
-def probability_rows(probabilities: Any, label_axis: int) -> tuple:
-    """Probabilities as rows, the shape of the grid and the axis; warns if they do not sum to one."""
+def probability_rows(probabilities: Any, label_axis: int, foreground: bool = True) -> tuple:
+    """Probabilities as rows, the shape of the grid and the axis; warns if they do not sum to one.
+
+    One label is taken as the foreground, with the background as the other label; without `foreground` it stays alone.
+    """
     array = as_float32(probabilities, "probabilities")
     axis = check_label_axis(array, label_axis, "probabilities")
+    check_probabilities(array, axis)
+    if foreground:
+        array = both_labels(array, axis)
+    elif array.shape[axis] == 1:
+        warn(
+            f"probabilities of shape {array.shape} have one label on axis {axis}, so there is nothing to decide: for the "
+            "probability p of a foreground pass np.concatenate([1 - p, p]), or set label_axis"
+        )
     if array.shape[axis] > 1:
         _check_sums(array, axis)
     return rows_of(array, axis), _without(array.shape, axis), axis
@@ -348,8 +375,7 @@ def _check_sums(array: np.ndarray, axis: int) -> None:
         return np.abs(array.sum(axis=k) - 1) > _SUM_TOLERANCE
 
     wrong = off(axis)
-    # NaN and values outside of 0..1 are errors, reported with their place by the conversion to energies.
-    if not wrong.any() or not 0 <= array.min() <= array.max() <= 1:
+    if not wrong.any():
         return
     fits = [k for k in range(array.ndim) if k != axis and array.shape[k] > 1 and not off(k).any()]
     if fits:

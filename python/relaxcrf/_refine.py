@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, from_rows, size, small_labels
-from ._kernels import Bilateral, Gaussian, check_scale, image_rows
-from ._model import Model, probability_rows
-from ._numbers import number, one_of, optional, several, shown, text, whole
-from ._solve import solve
-from .errors import ArgumentError, DtypeError, ShapeError
+from ._arrays import as_array, from_rows, small_labels
+from ._inputs import check_pair, compact_labels
+from ._kernels import Bilateral, Gaussian
+from ._model import Model
+from ._numbers import MOST_LABELS, number, one_of, optional, several, shown, text, whole
+from ._solve import default_method, solve, warn_about_constant
+from .errors import ArgumentError, DtypeError
 
 
 class Preset(NamedTuple):
     """A named parameter set. Weights count every pair twice: pydensecrf's compat is twice the weight.
 
     ``gaussian`` is (sigma, weight), ``bilateral`` is (sigma_xy, sigma_rgb, weight) for images on the 0 to 255 scale.
-    Change one with ``preset._replace(iterations=5)``.
+    ``method`` is a name or a chain of `methods`, such as ``"mf10"`` (ten mean-field updates). Change one with
+    ``preset._replace(method="mf5")``.
     """
 
     name: str
@@ -28,7 +31,7 @@ class Preset(NamedTuple):
     source: str
     gaussian: tuple
     bilateral: tuple
-    iterations: int
+    method: str
     normalization: str
 
 
@@ -77,10 +80,14 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
     except (OSError, RecursionError, ValueError) as error:
         raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
     stem = os.path.splitext(os.path.basename(path))[0]
-    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric"}
+    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric", "method": default_method()}
     unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
     if unknown:
         raise ArgumentError(f"{path}: has no use for {shown(', '.join(unknown))}; is it a preset file?")
+    if "iterations" in given:
+        if "method" in given:
+            raise ArgumentError(f"{path}: has both method and iterations, but must have one: iterations = 10 means mf10")
+        texts["method"] = f"mf{whole(given['iterations'], f'{path}: iterations', 1)}"
     texts.update({key: given[key] for key in texts if key in given})
     kernels = {}
     for kernel, keys in _KEYS.items():
@@ -88,7 +95,7 @@ def read_preset(path: Union[str, os.PathLike]) -> Preset:
         if not isinstance(part, dict) or set(part) != set(keys):
             raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
         kernels[kernel] = tuple(part[key] for key in keys)
-    return _checked(Preset(iterations=given.get("iterations", 10), **texts, **kernels), path)
+    return _checked(Preset(**texts, **kernels), path)
 
 
 def _head(file: BinaryIO, path: str) -> bytes:
@@ -109,24 +116,33 @@ def _checked(preset: Preset, where: str) -> Preset:
             wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
             raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
         kernels[kernel] = values
-    iterations = whole(preset.iterations, f"{where}: iterations")
+    method = text(preset.method, f"{where}: method")
+    try:
+        _core.preferred_filter(method)
+    except ArgumentError as error:
+        raise ArgumentError(f"{where}: {error}") from None
     normalization = text(preset.normalization, f"{where}: normalization")
-    return preset._replace(iterations=iterations, normalization=normalization, **kernels)
+    return preset._replace(method=method, normalization=normalization, **kernels)
 
 
 def refine(
     image: Any,
-    probabilities: Any,
+    probabilities: Any = None,
     preset: Union[str, os.PathLike, Preset, None] = None,
     *,
+    labels: Any = None,
+    n_labels: Optional[int] = None,
+    confidence: float = 0.7,
+    unsure: Optional[int] = None,
     label_axis: int = 0,
     channel_axis: Optional[int] = -1,
     data_range: float = 255.0,
     method: Optional[str] = None,
+    iterations: Optional[int] = None,
     output: str = "labels",
     threads: Optional[int] = None,
 ) -> Any:
-    """Refines the probabilities of a network (or any other source) along the edges of an image.
+    """Refines the probabilities of a network (or any other source), or hard labels, along the edges of an image.
 
     Parameters
     ----------
@@ -135,15 +151,20 @@ def refine(
     probabilities : array
         Labels x height x width.
     preset : str, path or Preset, optional
-        Parameters: a name from `presets`, a preset file (TOML, as ``relaxcrf tune`` writes it), or a `Preset` of your
-        own. By default the first one.
+        Kernels and method: a name from `presets`, a preset file (TOML, as ``relaxcrf tune`` writes it), or a `Preset` of
+        your own. By default ``"network"``, whose method is ten mean-field updates.
+    labels : array of int, optional
+        Hard labels, height x width, in place of probabilities. Each is right with probability `confidence`; pixels marked
+        `unsure` have no preference; `n_labels` is by default the largest label + 1. The values of a mask (0 and 255) and
+        other sparse values are taken as labels 0, 1, ..., and returned labels have the given values.
     label_axis, channel_axis : int
         Where labels and channels are.
     data_range : float
         The width of the image's scale: 255, or 1 for images in 0..1. Colour sigmas are scaled with it.
     method : str, optional
-        By default the preset's number of mean-field updates, exactly as pydensecrf does them. A name from `methods`
-        minimises the energy instead.
+        A name from `methods` in place of the preset's method.
+    iterations : int, optional
+        Iterations in place of the method's own number: of ``"mf10"``, the number of mean-field updates.
     output : {"labels", "probabilities", "result"}
         What to return.
     threads : int, optional
@@ -152,60 +173,82 @@ def refine(
     Returns
     -------
     array or Result
-        Labels in the image's shape (uint8, uint16 beyond 256 labels), or probabilities shaped as the given ones.
+        Labels in the image's shape (uint8, uint16 beyond 256 labels), or probabilities shaped as the given ones. With
+        mean field the labels are the argmax of the probabilities.
 
     Examples
     --------
     >>> import numpy as np, relaxcrf
     >>> image = np.zeros((20, 30, 3), np.uint8); image[:, 15:] = 200
-    >>> p = np.full((2, 20, 30), 0.5); p[:, 5, 5] = 0.9, 0.1; p[:, 5, 25] = 0.2, 0.8
-    >>> labels = relaxcrf.refine(image, p, preset="pydensecrf")
-    >>> int(labels[10, 2]), int(labels[10, 28])
-    (0, 1)
+    >>> noise = np.random.default_rng(0).uniform(-0.3, 0.3, (20, 30))
+    >>> bright = np.where(image[..., 0] > 0, 0.7, 0.3) + noise; p = np.stack([1 - bright, bright])
+    >>> refined = relaxcrf.refine(image, p)
+    >>> bool((refined == (image[..., 0] > 0)).all())
+    True
     """
     check_output(output)
-    method = optional(text, method, "method")
     chosen = preset_of(preset)
+    method = chosen.method if method is None else text(method, "method")
+    iterations = optional(whole, iterations, "iterations", 1)
     scale = color_scale(data_range)
     image = as_array(image, "image")
-    probabilities = as_array(probabilities, "probabilities")
-    _check_binary_map(image, probabilities, channel_axis)
     sigma_xy, sigma_rgb, weight = chosen.bilateral
-    sigma_rgb *= scale
-    options = {"normalization": chosen.normalization, "threads": threads}
-
-    if method is not None or output == "result":
-        kernels = [Gaussian(*chosen.gaussian), Bilateral(image, sigma_xy, sigma_rgb, weight, channel_axis)]
-        filter = "lattice-classic" if method is None else "auto"
-        model = Model.from_probabilities(probabilities, kernels, label_axis=label_axis, filter=filter, **options)
-        limit = chosen.iterations if method is None else None
-        result = solve(model, "mf5" if method is None else method, max_iter=limit, threads=threads)
-        return {"labels": result.labels, "probabilities": result.probabilities, "result": result}[output]
-
-    rows, shape, axis = probability_rows(probabilities, label_axis)
-    colors = image_rows(image, shape, channel_axis)
-    check_scale(image, [sigma_rgb])
-    crf = _core.DenseCrf(rows.shape[0], rows.shape[1])
-    crf.set_unary(_core.unary_from_probabilities(rows, 1e-5), threads)
-    sigma, spatial_weight = chosen.gaussian
-    # Twice the weight: here, as in pydensecrf, a pair counts once.
-    options = (chosen.normalization, threads)
-    crf.add_grid(shape, [sigma] * len(shape), None, [], [2 * spatial_weight], *options)
-    deviations = [sigma_rgb] * colors.shape[1]
-    crf.add_grid(shape, [sigma_xy] * len(shape), colors, deviations, [2 * weight], *options)
-    beliefs = crf.inference(chosen.iterations, threads)
+    kernels = [Gaussian(*chosen.gaussian), Bilateral(image, sigma_xy, sigma_rgb * scale, weight, channel_axis)]
+    options = {
+        "label_axis": label_axis,
+        "filter": _core.preferred_filter(method),
+        "normalization": chosen.normalization,
+        "threads": threads,
+    }
+    if (probabilities is None) == (labels is None):
+        raise ArgumentError("expected either probabilities or labels= (hard labels), and not both")
+    values = None
+    if labels is not None:
+        labels, unsure = as_array(labels, "labels"), optional(whole, unsure, "unsure", 0, MOST_LABELS)
+        if n_labels is None:
+            labels, values, unsure = compact_labels(labels, unsure)
+            n_labels = _label_count(labels, unsure)
+        model = Model.from_labels(labels, n_labels, kernels, confidence=confidence, unsure=unsure, **options)
+    else:
+        probabilities = check_pair(image, as_array(probabilities, "probabilities"), label_axis, channel_axis)
+        model = Model.from_probabilities(probabilities, kernels, **options)
+    if output == "result":
+        result = solve(model, method, max_iter=iterations, threads=threads)
+        if result.lower_constant is not None and method != "unary":
+            warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
+        if values is not None:
+            result = replace(result, labels=_restored(result.labels, values), best=_restored(result.best, values))
+        return result
+    found, beliefs = _core.refine(model._core, method, iterations, threads)
+    constant = model._core.lower_constant(found, threads) if method != "unary" else None
+    if constant is not None:
+        warn_about_constant(_weaker_than(chosen), *constant)
     if output == "probabilities":
-        return from_rows(beliefs, shape, axis)
-    return small_labels(_core.argmax(beliefs), rows.shape[1], shape)
+        return from_rows(beliefs, model.shape, model.label_axis)
+    found = small_labels(found, model.labels, model.shape)
+    return found if values is None else _restored(found, values)
 
 
-def positions(shape: tuple, sigma: Any, origin: Optional[Sequence[int]] = None) -> np.ndarray:
-    """Grid coordinates divided by sigma (x first), one row per pixel, x first; those of a window begin at `origin`."""
-    sigmas = np.broadcast_to(np.asarray(sigma, np.float32), (len(shape),))
-    starts = origin if origin is not None else [0] * len(shape)
-    axes = [np.arange(o, o + n, dtype=np.float32) / s for o, n, s in zip(starts, shape, sigmas[::-1])]
-    grid = np.meshgrid(*axes, indexing="ij")
-    return np.stack(grid[::-1], axis=-1).reshape(-1, len(shape))
+def _restored(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The value that each label stands for."""
+    return small_labels(values[labels], int(values.max()) + 1, labels.shape)
+
+
+def _weaker_than(preset: Preset) -> str:
+    """What to try if kernels are too strong."""
+    default = preset_of(None)
+    same = (preset.gaussian, preset.bilateral) == (default.gaussian, default.bilateral)
+    return "smaller weights" if same else f"preset={default.name!r}"
+
+
+def _label_count(labels: Any, unsure: Optional[int]) -> int:
+    """The largest label + 1."""
+    values = np.asarray(labels)
+    if unsure is not None:
+        values = values[values != unsure]
+    if values.size == 0:
+        raise ArgumentError("every label is marked unsure: pass n_labels")
+    return int(values.max()) + 1
 
 
 def color_scale(data_range: Any) -> float:
@@ -233,12 +276,3 @@ def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
     if isinstance(preset, os.PathLike) or (isinstance(preset, str) and any(c in preset for c in "./\\")):
         return read_preset(preset)
     raise ArgumentError(f"preset is {shown(preset)}, but must be one of {', '.join(known)}, a file, or a Preset")
-
-
-def _check_binary_map(image: np.ndarray, probabilities: np.ndarray, channel_axis: Optional[int]) -> None:
-    spatial = image.ndim - (channel_axis is not None and image.ndim > 2)
-    if probabilities.ndim == spatial and probabilities.ndim >= 2 and probabilities.shape == image.shape[:spatial]:
-        raise ShapeError(
-            f"probabilities of shape {size(probabilities.shape)} have no axis of labels: for the probability p of a "
-            "foreground pass np.stack([1 - p, p])"
-        )

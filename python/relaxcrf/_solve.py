@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, small_labels
+from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, small_labels, warn
 from ._model import Model
 from ._numbers import flag, function, number, optional, text, whole
 from .errors import DtypeError, ShapeError
@@ -34,11 +34,22 @@ class Result:
     Attributes
     ----------
     labels : array
-        The labelling with the lowest energy seen, in the model's shape, uint8 (uint16 beyond 256 labels).
+        What the method arrived at, in the model's shape, uint8 (uint16 beyond 256 labels). For mean field exactly the
+        argmax of `probabilities`; for other methods the lowest energy among their own iterates and roundings; for
+        ``auto`` and ``exact`` the same as `best`.
     probabilities : array
         The last beliefs, float32, labels on the model's `label_axis`; a view without a copy.
     energy, unary_energy, pairwise_energy : float
         The energy of `labels` and its parts.
+    best : array
+        The labelling of lowest energy seen, the argmin of the unary energies and all constant labellings included.
+    best_energy : float
+        The energy of `best`.
+    lower_constant : (int, float) or None
+        Label and energy of the constant labelling that has lower energy than `labels`, if there is one: a sign that the
+        kernels are very strong for these unaries.
+    final_energy : float
+        The energy of the argmax of `probabilities`.
     lower_bound : float or None
         No labelling's energy is below this, if a method could certify that.
     gap : float or None
@@ -60,6 +71,10 @@ class Result:
     energy: float
     unary_energy: float
     pairwise_energy: float
+    best: np.ndarray
+    best_energy: float
+    lower_constant: Optional[tuple]
+    final_energy: float
     lower_bound: Optional[float]
     bound_source: Optional[str]
     gap: Optional[float]
@@ -98,7 +113,7 @@ class Result:
 
 def solve(
     model: Model,
-    method: str = "auto",
+    method: Optional[str] = None,
     init: Any = None,
     max_iter: Optional[int] = None,
     tol: Optional[float] = None,
@@ -115,8 +130,9 @@ def solve(
     ----------
     model : Model
         The problem.
-    method : str
-        A name from `methods`, or a chain of them such as ``"mf+dc-neg"``.
+    method : str, optional
+        A name from `methods`, or a chain of them such as ``"qp+dc-neg"``. By default that of `refine`: ten mean-field
+        updates, ``"mf10"``.
     init : array or Result, optional
         Where to start: probabilities shaped as the model's energies, labels (whole numbers in the model's shape), or
         an earlier result. By default ``softmax(-unary)``.
@@ -134,7 +150,7 @@ def solve(
     Returns
     -------
     Result
-        Whatever ended the run, with the best labelling seen.
+        Whatever ended the run.
 
     Raises
     ------
@@ -150,7 +166,7 @@ def solve(
     >>> result = relaxcrf.solve(model, method="mf")
     >>> result.labels.shape, result.probabilities.shape
     ((20, 30), (3, 20, 30))
-    >>> bool(result.energy <= model.energy(unary.argmin(0)))
+    >>> bool((result.labels == result.probabilities.argmax(0)).all())
     True
     """
     if not isinstance(model, Model):
@@ -158,7 +174,7 @@ def solve(
     max_iter = optional(whole, max_iter, "max_iter")
     tol, time_limit = optional(number, tol, "tol"), optional(number, time_limit, "time_limit")
     until_gap, seed = optional(number, until_gap, "until_gap"), whole(seed, "seed", 0, 2**64 - 1)
-    method = text(method, "method")
+    method = default_method() if method is None else text(method, "method")
     callback = optional(function, callback, "callback", "one argument, the Progress")
     bar = _bar(method) if flag(progress, "progress") else None
 
@@ -186,10 +202,24 @@ def solve(
 
 
 def _result(model: Model, found: dict) -> Result:
-    found["labels"] = small_labels(found["labels"], model.labels, model.shape)
+    for name in ("labels", "best"):
+        found[name] = small_labels(found[name], model.labels, model.shape)
     found["probabilities"] = from_rows(found["probabilities"], model.shape, model.label_axis)
     found["trace"] = [Progress(*entry) for entry in found["trace"]]
     return Result(energy=found["unary_energy"] + found["pairwise_energy"], **found)
+
+
+def warn_about_constant(instead: str, label: int, energy: float, labels_energy: float) -> None:
+    """Says that one label at every pixel has lower energy than the labels found, and what to try instead."""
+    warn(
+        f"label {label} at every pixel has lower energy ({energy:.6g}) than these labels ({labels_energy:.6g}): the "
+        f"kernels are very strong for these unaries. Try {instead}"
+    )
+
+
+def default_method() -> str:
+    """The method of the default preset."""
+    return _core.presets()[0]["method"]
 
 
 @room_for("array to be copied")

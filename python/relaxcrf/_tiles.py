@@ -12,7 +12,7 @@ from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
 from ._numbers import check_labels, function, one_of, optional, shown, text, whole
-from ._refine import Preset, color_scale, positions, preset_of
+from ._refine import Preset, color_scale, preset_of
 from .errors import ArgumentError, ShapeError
 
 
@@ -28,14 +28,16 @@ class Windows:
         method: Optional[str],
         output: str,
         threads: Optional[int],
+        iterations: Optional[int] = None,
     ) -> None:
         one_of(output, "output", "labels", "probabilities")
-        if method is not None:
-            _core.tile_check_method(text(method, "method"))
         self.preset = preset_of(preset)
+        self.method = self.preset.method if method is None else text(method, "method")
+        self.iterations = optional(whole, iterations, "iterations", 1)
+        _core.tile_check_method(self.method)
         self.label_axis, self.channel_axis = label_axis, channel_axis
         self.scale = color_scale(data_range)
-        self.method, self.output, self.threads = method, output, threads
+        self.output, self.threads = output, threads
 
     def spatial(self, image: Any, probabilities: Any) -> tuple:
         """The common sizes of image and probabilities, and where labels and channels are (None for no axis)."""
@@ -72,7 +74,7 @@ class Windows:
     def refine(self, image: np.ndarray, probabilities: np.ndarray, origin: list, whole: tuple, check: bool) -> Any:
         """One window: labels, or probabilities shaped as the given ones. Positions are those in the whole image."""
         if check:
-            rows, shape, axis = probability_rows(probabilities, self.label_axis)
+            rows, shape, axis = probability_rows(probabilities, self.label_axis, foreground=False)
         else:
             array = as_float32(probabilities, "probabilities")
             axis = self.label_axis % array.ndim
@@ -92,26 +94,14 @@ class Windows:
         if check and image.dtype.kind == "f":
             check_scale(image, [sigma_rgb])
         unary = _core.unary_from_probabilities(rows, 1e-5, self.threads)
-        if self.method is not None:
-            kernels = [
-                Gaussian(sigma, spatial_weight)._specification(shape),
-                ("bilateral", [sigma_xy], colors, [sigma_rgb], weight),
-            ]
-            place = (list(origin), list(whole))
-            normalization = self.preset.normalization
-            model = _core.Model(unary, list(shape), kernels, ("potts", []), "auto", normalization, self.threads, place)
-            found, error = _core.solve(model, self.method, threads=self.threads)
-            if error is not None:
-                raise error
-            return found["probabilities"]
-        crf = _core.DenseCrf(*unary.shape)
-        crf.set_unary(unary, self.threads)
-        # Twice the weight: here, as in pydensecrf, a pair counts once.
-        near = positions(shape, sigma, origin)
-        crf.add_pairwise(near, [2 * spatial_weight], self.preset.normalization, self.threads)
-        features = np.concatenate([positions(shape, sigma_xy, origin), colors / np.float32(sigma_rgb)], axis=1)
-        crf.add_pairwise(features, [2 * weight], self.preset.normalization, self.threads)
-        return crf.inference(self.preset.iterations, self.threads)
+        kernels = [
+            Gaussian(sigma, spatial_weight)._specification(shape),
+            ("bilateral", [sigma_xy], colors, [sigma_rgb], weight),
+        ]
+        place = (list(origin), list(whole))
+        options = (("potts", []), _core.preferred_filter(self.method), self.preset.normalization, self.threads)
+        model = _core.Model(unary, list(shape), kernels, *options, place)
+        return _core.refine(model, self.method, self.iterations, self.threads)[1]
 
     def bytes_per_pixel(self, image: Any, channel: Optional[int], sizes: tuple, labels: int) -> int:
         """The most that a pixel takes in some parts of the image."""
@@ -164,6 +154,7 @@ def refine_tiled(
     channel_axis: Optional[int] = -1,
     data_range: float = 255.0,
     method: Optional[str] = None,
+    iterations: Optional[int] = None,
     output: str = "labels",
     threads: Optional[int] = None,
     callback: Optional[Callable[[int, int], Any]] = None,
@@ -186,8 +177,8 @@ def refine_tiled(
     memory : int, optional
         Bytes for one tile when `tile` is "auto". By default 1.5 GiB, whatever the machine has: results must not
         depend on it.
-    method : str, optional
-        As for `refine`, but not "auto". Labels are the most believed ones.
+    method, iterations : optional
+        As for `refine`, but not "auto". Labels are the argmax of the probabilities.
     output : {"labels", "probabilities"}
         What to return.
     callback : callable, optional
@@ -202,12 +193,13 @@ def refine_tiled(
     --------
     >>> import numpy as np, relaxcrf
     >>> image = np.zeros((60, 90, 3), np.uint8); image[:, 45:] = 200
-    >>> p = np.full((2, 60, 90), 0.5); p[:, 5, 5] = 0.9, 0.1; p[:, 5, 85] = 0.2, 0.8
-    >>> labels = relaxcrf.refine_tiled(image, p, preset="pydensecrf", tile=32)
-    >>> bool((labels == relaxcrf.refine(image, p, preset="pydensecrf")).all())
+    >>> noise = np.random.default_rng(0).uniform(-0.3, 0.3, (60, 90))
+    >>> bright = np.where(image[..., 0] > 0, 0.7, 0.3) + noise; p = np.stack([1 - bright, bright])
+    >>> labels = relaxcrf.refine_tiled(image, p, tile=32)
+    >>> bool((labels == relaxcrf.refine(image, p)).all())
     True
     """
-    windows = Windows(preset, label_axis, channel_axis, data_range, method, output, threads)
+    windows = Windows(preset, label_axis, channel_axis, data_range, method, output, threads, iterations)
     sizes, axis, channel = windows.spatial(image, probabilities)
     labels = probabilities.shape[axis]
     halos = windows.halos(halo, len(sizes))

@@ -38,6 +38,7 @@ def refine(
     channel_axis: Union[int, str, None] = -1,
     data_range: float = 255.0,
     method: Optional[str] = None,
+    iterations: Optional[int] = None,
     output: str = "labels",
     threads: Optional[int] = 1,
 ) -> Any:
@@ -49,7 +50,7 @@ def refine(
         Chunks along labels and channels are joined; along the other axes those of `image` are used for both, and
         chunks narrower than the halo are joined with their neighbours. Large chunks waste less on the halo: see
         ``docs/scale.md``.
-    preset, data_range, method
+    preset, data_range, method, iterations
         As for `relaxcrf.refine_tiled`.
     halo : "auto", int or sequence of int
         Pixels around a chunk that it looks at.
@@ -69,7 +70,7 @@ def refine(
     label_axis = _named(probabilities, label_axis, "label_axis", "probabilities")
     if not _is_xarray(image) or not isinstance(channel_axis, str) or channel_axis in image.dims:
         channel_axis = _named(image, channel_axis, "channel_axis", "image")
-    windows = Windows(preset, label_axis, channel_axis, data_range, method, output, threads)
+    windows = Windows(preset, label_axis, channel_axis, data_range, method, output, threads, iterations)
     sizes, label, channel = windows.spatial(pixels_of, labels_of)
     result = _refine(pixels_of, labels_of, windows, sizes, label, channel, windows.halos(halo, len(sizes)))
     if _is_xarray(image) or _is_xarray(probabilities):

@@ -23,7 +23,7 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from ._batch import each, pairs_of
-from ._numbers import one_of, optional, shown, text
+from ._numbers import one_of, optional, shown, text, whole
 from ._refine import Preset, preset_of, refine
 from .errors import ArgumentError, DtypeError, RelaxcrfError
 
@@ -35,7 +35,7 @@ class Refiner:
 
     Parameters
     ----------
-    preset, label_axis, channel_axis, data_range, method
+    preset, label_axis, channel_axis, data_range, method, iterations
         As for `relaxcrf.refine`.
     image, probabilities : str
         The columns with images and probabilities. Read-only arrays and images of different sizes are fine.
@@ -73,6 +73,7 @@ class Refiner:
         channel_axis: Optional[int] = -1,
         data_range: float = 255.0,
         method: Optional[str] = None,
+        iterations: Optional[int] = None,
         threads: Optional[int] = None,
     ) -> None:
         one_of(output, "output", "labels", "probabilities")
@@ -89,6 +90,7 @@ class Refiner:
             "channel_axis": channel_axis,
             "data_range": data_range,
             "method": optional(text, method, "method"),
+            "iterations": optional(whole, iterations, "iterations", 1),
         }
 
     def __call__(self, batch: dict) -> dict:

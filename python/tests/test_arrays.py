@@ -63,9 +63,9 @@ def test_dtypes(dtype):
 
 def test_byte_order_and_subclasses(scene):
     image, p, _ = scene
-    want = model_labels(p, image).probabilities
-    np.testing.assert_array_equal(model_labels(p.astype(">f4"), image).probabilities, want)
-    np.testing.assert_array_equal(model_labels(np.ma.masked_array(p), image).probabilities, want)
+    want = model_labels(2 * p, image).probabilities
+    np.testing.assert_array_equal(model_labels((2 * p).astype(">f4"), image).probabilities, want)
+    np.testing.assert_array_equal(model_labels(np.ma.masked_array(2 * p), image).probabilities, want)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_byte_order_and_subclasses(scene):
         lambda hidden, image, p: relaxcrf.refine_tiled(hidden(image), p, tile=16),
         lambda hidden, image, p: relaxcrf.batch([image], [hidden(p)], errors="raise"),
         lambda hidden, image, p: relaxcrf.Model.from_labels(hidden(p.argmax(0)), 3),
-        lambda hidden, image, p: relaxcrf.Model(p).energy(hidden(p.argmax(0))),
-        lambda hidden, image, p: relaxcrf.Model(Detached(hidden(p))),
+        lambda hidden, image, p: relaxcrf.Model(2 * p).energy(hidden(p.argmax(0))),
+        lambda hidden, image, p: relaxcrf.Model(Detached(hidden(2 * p))),
         lambda hidden, image, p: relaxcrf.filter(p[0, :, :2], hidden(p[0])),
         lambda hidden, image, p: relaxcrf.ray.Refiner(threads=1)({"image": [image], "probabilities": [hidden(p)]}),
         lambda hidden, image, p: dcrf.DenseCRF2D(31, 23, 3).setUnaryEnergy(hidden(p)),
@@ -139,16 +139,16 @@ class OnlyDlpack:
 
 def test_protocols(scene):
     image, p, _ = scene
-    want = model_labels(p, image).probabilities
+    want = model_labels(2 * p, image).probabilities
     for wrap in (Tensor, OnlyDlpack, memoryview):
-        np.testing.assert_array_equal(model_labels(wrap(p), wrap(image)).probabilities, want, err_msg=str(wrap))
+        np.testing.assert_array_equal(model_labels(wrap(2 * p), wrap(image)).probabilities, want, err_msg=str(wrap))
 
 
 def test_real_torch(scene):
     torch = pytest.importorskip("torch")
     image, p, _ = scene
-    want = model_labels(p, image).probabilities
-    got = model_labels(torch.from_numpy(p).requires_grad_(), torch.from_numpy(image.copy()))
+    want = model_labels(2 * p, image).probabilities
+    got = model_labels(torch.from_numpy(2 * p).requires_grad_(), torch.from_numpy(image.copy()))
     np.testing.assert_array_equal(got.probabilities, want)
 
 
@@ -168,11 +168,11 @@ def test_no_copy_of_what_fits(scene):
 
 def test_axes(scene):
     image, p, _ = scene
-    want = model_labels(p, image)
-    got = model_labels(p.transpose(1, 2, 0), image.transpose(2, 0, 1), label_axis=-1, channel_axis=0)
+    want = model_labels(2 * p, image)
+    got = model_labels(2 * p.transpose(1, 2, 0), image.transpose(2, 0, 1), label_axis=-1, channel_axis=0)
     np.testing.assert_array_equal(got.labels, want.labels)
     np.testing.assert_array_equal(got.probabilities.transpose(2, 0, 1), want.probabilities)
-    middle = model_labels(p.transpose(1, 0, 2), image, label_axis=1)
+    middle = model_labels(2 * p.transpose(1, 0, 2), image, label_axis=1)
     np.testing.assert_array_equal(middle.probabilities.transpose(1, 0, 2), want.probabilities)
 
 

@@ -58,11 +58,11 @@ def test_nan(scene, method):
     image, p, _ = scene
     holed = p.copy()
     holed[1, 2, 3] = np.nan
-    refine_error(errors.DataError, r"NaN at pixel 65, label 1", image, holed, method=method)
+    refine_error(errors.DataError, "probabilities hold NaN at x 3, y 2, label 1", image, holed, method=method)
     floats = image.astype(float)
     floats[4, 5, 1] = np.nan
     refine_error(errors.DataError, "NaN", floats, p, method=method)
-    with pytest.raises(errors.DataError, match="pixel 0, label 0"):
+    with pytest.raises(errors.DataError, match="NaN at x 0, y 0, label 0.*18 of 18"):
         relaxcrf.Model(np.full((2, 3, 3), np.nan))
     with pytest.raises(errors.DataError, match="every label"):
         relaxcrf.Model(np.full((2, 3, 3), np.inf))
@@ -70,26 +70,30 @@ def test_nan(scene, method):
 
 def test_one_label(scene):
     image, p, _ = scene
-    with pytest.warns(errors.InputWarning, match="one label on axis 0.*concatenate"):
+    with pytest.warns(errors.InputWarning, match=r"one label on axis 0: taken as .* foreground.*concatenate"):
         labels = relaxcrf.refine(image, np.ones_like(p[:1]))
-    assert not labels.any()
+    assert (labels == 1).all()
+    with pytest.warns(errors.InputWarning, match="one label on axis 0.*nothing to decide.*concatenate"):
+        relaxcrf.refine_tiled(image, np.ones_like(p[:1]))
     with pytest.warns(errors.InputWarning, match="nothing to decide"):
         relaxcrf.Model(np.zeros((1, 3, 3)))
 
 
 def test_foreground_map_without_labels(scene):
     image, p, _ = scene
-    refine_error(errors.ShapeError, re.escape("np.stack([1 - p, p])"), image, p[0])
+    with pytest.warns(errors.InputWarning, match=re.escape("np.stack([1 - p, p], 0) says the same")):
+        labels = relaxcrf.refine(image, p[0])
+    np.testing.assert_array_equal(labels, relaxcrf.refine(image, np.stack([1 - p[0], p[0]])))
 
 
 def test_image_on_the_wrong_scale(scene):
     image, p, _ = scene
-    with pytest.warns(errors.InputWarning, match="multiply the image by 255, or divide sigma_rgb"):
+    with pytest.warns(errors.InputWarning, match="pass data_range=1 to refine, or divide sigma_rgb of Bilateral by 255"):
         relaxcrf.refine(image / 255.0, p)
     labels = relaxcrf.refine(image / 255.0, p, data_range=1)
     assert (labels == relaxcrf.refine(image, p)).mean() > 0.999
     with pytest.warns(errors.InputWarning, match="divide the image by 255"):
-        relaxcrf.Model(p, [relaxcrf.Bilateral(image, 20, 0.05, 1)])
+        relaxcrf.Model(-np.log(p), [relaxcrf.Bilateral(image, 20, 0.05, 1)])
 
 
 def test_warning_points_at_the_caller(scene):

@@ -108,7 +108,7 @@ def test_pickles(scene):
 
 def test_views_for_people(scene):
     image, p, _ = scene
-    model = relaxcrf.Model(p, [relaxcrf.Bilateral(image, 20, 13, 5)])
+    model = relaxcrf.Model(-np.log(p), [relaxcrf.Bilateral(image, 20, 13, 5)])
     assert "23 x 31" in repr(model) and "bilateral 20:13:5" in repr(model)
     assert "<table>" in model._repr_html_() and "bilateral" in model._repr_html_()
     result = relaxcrf.solve(model, "mf")

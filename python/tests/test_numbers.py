@@ -18,7 +18,8 @@ from relaxcrf.compat.simplecrf import densecrf, densecrf3d
 from relaxcrf.ray import Refiner
 
 IMAGE, P, TRUTH = make_scene(5, 7)
-MODEL = relaxcrf.Model(-np.log(P))
+UNARY = -np.log(P)
+MODEL = relaxcrf.Model(UNARY)
 VOC = relaxcrf.presets()["voc"]
 VOLUME = {"PosW": 1.0, "PosRStd": 1, "PosCStd": 1, "PosZStd": 1, "BilateralW": 1.0, "BilateralRStd": 2}
 VOLUME.update({"BilateralCStd": 2, "BilateralZStd": 2, "ModalityNum": 1, "BilateralModsStds": (5.0,)})
@@ -43,7 +44,7 @@ def crf():
 WHOLE = [
     ("threads", lambda v: relaxcrf.refine(IMAGE, P, threads=v)),
     ("threads", lambda v: relaxcrf.refine_tiled(IMAGE, P, tile=9, threads=v)),
-    ("threads", lambda v: relaxcrf.Model(P, threads=v)),
+    ("threads", lambda v: relaxcrf.Model(UNARY, threads=v)),
     ("threads", lambda v: MODEL.energy(TRUTH, threads=v)),
     ("threads", lambda v: relaxcrf.solve(MODEL, "mf", threads=v)),
     ("threads", lambda v: relaxcrf.filter(np.zeros((3, 1)), np.zeros(3), threads=v)),
@@ -55,7 +56,8 @@ WHOLE = [
     ("disparities", lambda v: relaxcrf.stereo_unary(IMAGE, IMAGE, v)),
     ("radius", lambda v: relaxcrf.stereo_unary(IMAGE, IMAGE, 2, "census", radius=v)),
     ("channel_axis", lambda v: relaxcrf.stereo_unary(IMAGE, IMAGE, 2, channel_axis=v)),
-    ("preset: iterations", lambda v: relaxcrf.refine(IMAGE, P, VOC._replace(iterations=v))),
+    ("iterations", lambda v: relaxcrf.refine(IMAGE, P, iterations=v)),
+    ("iterations", lambda v: relaxcrf.refine_tiled(IMAGE, P, tile=9, iterations=v)),
     ("tile", lambda v: relaxcrf.refine_tiled(IMAGE, P, tile=v)),
     ("halo", lambda v: relaxcrf.refine_tiled(IMAGE, P, halo=v)),
     ("memory", lambda v: relaxcrf.refine_tiled(IMAGE, P, memory=v)),
@@ -173,7 +175,7 @@ def test_what_is_no_text(name, call, value):
     if isinstance(value, str):
         for given in ({"filter": value}, {"normalization": value}):
             with pytest.raises(errors.DtypeError, match="must be a str"):
-                relaxcrf.Model(P, **given)
+                relaxcrf.Model(UNARY, **given)
 
 
 @pytest.mark.parametrize("name, call", FLAGS)
@@ -276,7 +278,7 @@ HUGE = np.broadcast_to(np.float32(0.3), (5, 7, 2**40))
         (lambda: relaxcrf.refine(HUGE, P), "1099511627776 channels"),
         (lambda: relaxcrf.refine(HUGE, P, method="mf"), "1099511627776 channels"),
         (lambda: relaxcrf.refine_tiled(HUGE, P, tile=9), "1099511627776 channels"),
-        (lambda: relaxcrf.Model(P, [relaxcrf.Bilateral(HUGE, 3, 3)]), "1099511627776 channels"),
+        (lambda: relaxcrf.Model(UNARY, [relaxcrf.Bilateral(HUGE, 3, 3)]), "1099511627776 channels"),
         (lambda: densecrf(HUGE, P.transpose(1, 2, 0), (10.0, 80, 13, 3.0, 3, 5.0)), "1099511627776 channels"),
         (lambda: relaxcrf.refine(IMAGE, HUGE, label_axis=-1), "1099511627776 labels"),
         (lambda: relaxcrf.refine_tiled(IMAGE, HUGE, label_axis=-1), "1099511627776 labels"),
@@ -299,7 +301,7 @@ def test_copies_that_memory_has_no_room_for(shape):
         lambda: relaxcrf.refine(IMAGE, many),
         lambda: relaxcrf.Model(many),
         lambda: relaxcrf.Model.from_scores(many),
-        lambda: relaxcrf.Model(P, compatibility=many),
+        lambda: relaxcrf.Model(UNARY, compatibility=many),
         lambda: relaxcrf.filter(many, many),
         lambda: densecrf(IMAGE, many, (10.0, 80, 13, 3.0, 3, 5.0)),
         lambda: crf().setUnaryEnergy(many),
@@ -333,10 +335,10 @@ def deep(levels=5000):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: relaxcrf.Model(P, deep()),
-        lambda: relaxcrf.Model(P, memoryview(P)),
-        lambda: relaxcrf.Model(P, 5),
-        lambda: relaxcrf.Model(P, itertools.repeat(5)),
+        lambda: relaxcrf.Model(UNARY, deep()),
+        lambda: relaxcrf.Model(UNARY, memoryview(P)),
+        lambda: relaxcrf.Model(UNARY, 5),
+        lambda: relaxcrf.Model(UNARY, itertools.repeat(5)),
         lambda: relaxcrf.refine(IMAGE, P, deep()),
         lambda: relaxcrf.refine_tiled(memoryview(IMAGE), P, tile=9),
         lambda: relaxcrf.refine_tiled(IMAGE, memoryview(P), tile=9),
@@ -384,7 +386,7 @@ def test_filtered_sums_that_do_not_fit(kind):
 def test_a_kernel_without_its_parentheses(kernel):
     for given in (kernel, [relaxcrf.Gaussian(3), kernel]):
         for make in (
-            lambda k: relaxcrf.Model(P, k),
+            lambda k: relaxcrf.Model(UNARY, k),
             lambda k: relaxcrf.Model.from_probabilities(P, k),
             lambda k: relaxcrf.Model.from_scores(P, k),
             lambda k: relaxcrf.Model.from_labels(TRUTH, 3, k),
@@ -396,6 +398,6 @@ def test_a_kernel_without_its_parentheses(kernel):
 @pytest.mark.parametrize("given", [("linear", 3), ("linear", [3.0]), ("potts", []), ("per-label", [1.0] * 3), None])
 def test_compatibility_in_a_form_of_our_own(given):
     with pytest.raises(errors.ArgumentError, match="^compatibility is .*, but must be 'potts', 'linear', 'linear:T'"):
-        relaxcrf.Model(P, compatibility=given)
+        relaxcrf.Model(UNARY, compatibility=given)
     with pytest.raises(errors.ArgumentError, match="^compatibility is "):
         relaxcrf.Model.from_probabilities(P, compatibility=given)

@@ -46,25 +46,34 @@ def test_version_is_the_workspace_version():
     assert re.search(r'^version = "(.*)"$', text, re.M).group(1) == relaxcrf.__version__
 
 
+def test_every_preset_is_on_the_page_of_presets():
+    path = ROOT / "docs" / "presets.md"
+    if not path.exists():
+        pytest.skip("installed without documentation")
+    page = path.read_text()
+    for name in relaxcrf.presets():
+        assert f"`{name}`" in page or (name.startswith("paper-") and "`paper-...`" in page), name
+
+
 def python_blocks(path):
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["python.md", "migrate.md", "scale.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/migrate.md", "docs/scale.md"])
 def test_pages_run(page, tmp_path, monkeypatch):
     """All Python blocks of a page, in order, in one namespace with an image and probabilities at hand."""
-    path = ROOT / "docs" / page
+    path = ROOT / page
     if not path.exists():
         pytest.skip("installed without documentation")
-    if page == "scale.md":
+    if page == "docs/scale.md":
         pytest.importorskip("dask.array")
         pytest.importorskip("zarr")
     from conftest import make_scene
 
     monkeypatch.chdir(tmp_path)
     image, probabilities, truth = make_scene(40, 60, 3)
-    volume = probabilities[0, None].repeat(4, 0)
-    space = {"image": image, "probabilities": probabilities, "labels": truth, "volume": volume, "__name__": "page"}
+    space = {"image": image, "probabilities": probabilities, "labels": truth, "__name__": "page"}
+    space.update(images=[image, image], many_probabilities=[probabilities, probabilities])
     blocks = python_blocks(path)
     assert len(blocks) >= 2
     modules = set(sys.modules)

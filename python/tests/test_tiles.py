@@ -48,6 +48,7 @@ def test_seams_are_no_worse_than_the_rest():
     assert labels[border].mean() <= labels[~border].mean() + 1e-4
 
 
+@pytest.mark.filterwarnings("ignore:label .* at every pixel has lower energy")
 def test_axes_dtypes_and_destinations(tmp_path):
     image, p = mosaic(parts=3)
     wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=50)

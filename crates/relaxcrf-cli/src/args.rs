@@ -3,20 +3,22 @@
 mod batch;
 mod datasets;
 mod experiments;
+mod show;
 mod tiles;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use relaxcrf::model::{FilterKind, Normalization};
-use relaxcrf::solve::{Pipeline, Settings};
+use relaxcrf::solve::{Pipeline, Settings, Solution};
 
 pub use self::batch::{BatchArgs, ResourceArgs};
 pub use self::datasets::{
     DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
 };
 pub use self::experiments::*;
+pub use self::show::{ColourArgs, ShowArgs};
 pub use self::tiles::TileArgs;
 use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
 
@@ -34,7 +36,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the methods on two generated scenes and compare them
+    /// Run the methods on two generated scenes and show the results on a page
     Demo(DemoArgs),
     /// Refine the labels of an image
     Segment(SegmentArgs),
@@ -65,9 +67,11 @@ pub enum Command {
 /// `relaxcrf demo`.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Directory for the pictures; made if absent
+    /// Directory for the page, index.html, and the scenes' files; created if absent
     #[arg(long, value_name = "DIR", default_value = "demo-out")]
     pub out: PathBuf,
+    #[command(flatten)]
+    pub trace: TraceArgs,
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -75,6 +79,9 @@ pub struct DemoArgs {
 /// `relaxcrf methods`.
 #[derive(Debug, Args)]
 pub struct MethodsArgs {
+    /// Also print what each method promises
+    #[arg(long)]
+    pub long: bool,
     /// Print one JSON array instead of a table
     #[arg(long)]
     pub json: bool,
@@ -83,7 +90,7 @@ pub struct MethodsArgs {
 /// `relaxcrf segment`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels F) -o OUT",
+    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) -o OUT",
     after_help = UNARY_HELP
 )]
 pub struct SegmentArgs {
@@ -99,6 +106,8 @@ pub struct SegmentArgs {
     /// Also write the beliefs that the last stage ended with, labels x height x width
     #[arg(long, value_name = "F.npy", value_parser = specs::array_output)]
     pub save_probs: Option<PathBuf>,
+    #[command(flatten)]
+    pub show: ShowArgs,
     #[command(flatten)]
     pub resources: ResourceArgs,
     #[command(flatten)]
@@ -116,7 +125,7 @@ pub struct SegmentArgs {
 /// `relaxcrf energy`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels-as-unary F) --labels L",
+    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels-as-unary F) --labels L",
     after_help = UNARY_HELP
 )]
 pub struct EnergyArgs {
@@ -146,21 +155,28 @@ const UNARY_HELP: &str = "\
 Arrays are labels x height x width unless --label-axis says otherwise. A .c_unary file holds scores, which become \
 energies -log softmax(score). Energies of +inf forbid a label.
 
-Without kernels and preset: --gaussian 3:1.5 --bilateral 80:13:5. These are the usual 3/3 and 80/13/10 of pydensecrf: here every \
-pair counts twice, once from each end, so weights are half of those in codes that count it once.";
+Without preset and kernels, the preset `network` is used: weak kernels that help the output of most networks, and ten \
+mean-field updates (--method mf10). `relaxcrf presets` lists the others. A preset sets kernels, normalization and method; \
+options win over it.
+
+Every pair counts twice, once from each end, so weights are half of those in codes that count it once, such as pydensecrf.";
 
 /// Where `segment` takes its unary energies from.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct SegmentSource {
     /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
-    /// images in order
+    /// images in order. One channel is the probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz, bands of a TIFF): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
-    /// Hard labels to be corrected: indexed or grey image, or an integer H x W array
+    /// Hard labels to correct: indexed or grey image, or an integer H x W array. Masks of 0 and 255 and sparse values
+    /// become labels 0, 1, ... and are written as they were
     #[arg(long, value_name = "F")]
     pub labels: Option<PathBuf>,
 }
@@ -170,9 +186,12 @@ pub struct SegmentSource {
 #[group(required = true, multiple = false)]
 pub struct EnergySource {
     /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
-    /// images in order
+    /// images in order. One channel is the probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz, bands of a TIFF): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
@@ -193,9 +212,20 @@ pub struct UnaryArgs {
     /// Hard label that means undecided
     #[arg(long, value_name = "V")]
     pub unsure: Option<u16>,
-    /// Number of labels when hard labels are given [default: the largest label + 1]
+    /// Number of labels of hard labels, whose values are then taken as they are [default: the largest value + 1, or the
+    /// number of different values if these are far fewer]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     pub num_labels: Option<u16>,
+    /// Values of sparse label maps are kept, since label costs depend on them.
+    #[arg(skip)]
+    pub keep_values: bool,
+}
+
+impl UnaryArgs {
+    /// The same for a model: only Potts costs do not depend on the numbers of labels.
+    pub fn for_model(&self, model: &ModelArgs) -> Self {
+        Self { keep_values: model.compat != CompatSpec::Potts, ..self.clone() }
+    }
 }
 
 /// The pairwise part of the energy.
@@ -228,14 +258,57 @@ pub struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Method")]
 pub struct RunArgs {
-    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
-    pub method: Pipeline,
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods` [default: the preset's]
+    #[arg(short, long, value_name = "M")]
+    pub method: Option<Pipeline>,
+    /// Labels to write: the method's own, or the best labelling seen, constant ones included
+    #[arg(long, value_name = "own|best", default_value_t)]
+    pub take: Take,
     /// Say what `auto` runs on this problem, and why
     #[arg(long)]
     pub explain: bool,
     #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+/// Which labelling of a run is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Take {
+    /// What the method arrived at.
+    #[default]
+    Own,
+    /// The lowest energy seen, unary argmin and constant labellings included.
+    Best,
+}
+
+impl Take {
+    /// The solution with the labelling that was asked for.
+    pub fn labels_of(self, solution: Solution) -> Solution {
+        match self {
+            Self::Own => solution,
+            Self::Best => solution.with_best_labeling(),
+        }
+    }
+}
+
+impl std::fmt::Display for Take {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Own => "own",
+            Self::Best => "best",
+        })
+    }
+}
+
+/// Whether reports list the iterations.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "General")]
+pub struct TraceArgs {
+    /// With --json: also report every iteration (time, filter calls, energy, bound)
+    #[arg(long, requires = "json")]
+    pub trace: bool,
 }
 
 /// When to stop.
@@ -289,4 +362,7 @@ pub struct CommonArgs {
     /// No progress, no warnings, no summary: errors only, and what was asked for
     #[arg(short, long)]
     pub quiet: bool,
+    /// Time before the first line of progress and between lines, where there is no terminal to show a bar on
+    #[arg(long, value_name = "T", default_value = "10s", value_parser = specs::duration, allow_hyphen_values = true)]
+    pub progress_every: Duration,
 }

@@ -8,12 +8,12 @@ mod show;
 
 use anyhow::{Result, bail};
 use relaxcrf::energy;
-use relaxcrf::solve::{Counts, Pipeline, Progress, Settings, Solution, Status, solve};
+use relaxcrf::solve::{Counts, Pipeline, Progress, ScoredLabeling, Settings, Solution, Status, solve};
 use relaxcrf::{Error, Labeling, Model};
 use serde::Serialize;
 
 use crate::disparity::{Scores, Truth};
-use crate::progress::Meter;
+use crate::progress::{Meter, Scope};
 use crate::report::RunReport;
 use crate::report::picture::Picture;
 use crate::specs::Contestant;
@@ -58,13 +58,10 @@ pub enum Quality {
 /// What one method did.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// Energy of `labeling`.
-    pub own_energy: f64,
     pub quality: Option<Quality>,
     #[serde(flatten)]
     pub report: RunReport,
-    /// The best labelling of the run; where that is a constant one that the method did not come to by itself,
-    /// the labels that it did.
+    /// What the method arrived at.
     #[serde(skip)]
     pub labeling: Labeling,
     #[serde(skip)]
@@ -119,9 +116,10 @@ impl Problem {
         contestants: &[Contestant],
         settings: &Settings,
         ends: &[StageEnd],
-        quiet: bool,
+        scope: impl Into<Scope>,
         say: &mut dyn FnMut(&Run),
     ) -> Result<Comparison> {
+        let scope = scope.into();
         let settings = Settings { evaluate_every: EVALUATE_EVERY, ..settings.clone() };
         let constants = energy::of_constants(&self.model);
         let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
@@ -139,7 +137,8 @@ impl Problem {
                 (None, true) => bail!("{contestant}: there is no model with half of the weights"),
                 (_, false) => &self.model,
             };
-            let solution = match go_on(model, &contestant.chain, before, &settings, ends, quiet) {
+            let scope = scope.part("method", k, contestants.len());
+            let solution = match go_on(model, &contestant.chain, before, &settings, ends, scope) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
                     skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
@@ -173,22 +172,24 @@ impl Problem {
     }
 
     fn judge(&self, contestant: &Contestant, solution: &Solution) -> Run {
-        let constant = |l: &Labeling| l.as_slice().windows(2).all(|w| w[0] == w[1]);
-        let (labeling, own_energy) = if constant(&solution.labeling) {
-            (solution.beliefs.argmax(), solution.final_energy.total())
-        } else {
-            (solution.labeling.clone(), solution.energy.total())
-        };
         Run {
-            own_energy,
-            quality: self.quality(labeling.as_slice()),
+            quality: self.quality(solution.labeling.as_slice()),
             report: RunReport {
                 method: contestant.to_string(),
                 ..RunReport::new(&self.model, &contestant.chain, solution, false)
             },
-            labeling,
+            labeling: solution.labeling.clone(),
             trace: solution.trace.clone(),
             uncertainty: Picture::uncertainty(self.size(), &solution.beliefs),
+        }
+    }
+}
+
+impl Comparison {
+    /// Puts every iteration of every run into its report, if `wanted`.
+    pub fn list_iterations(&mut self, wanted: bool) {
+        for run in &mut self.runs {
+            run.report.list_iterations(&run.trace, wanted);
         }
     }
 }
@@ -211,9 +212,11 @@ fn scored_by(model: &Model, found: &Solution) -> relaxcrf::Result<Solution> {
         lower_bound: None,
         ..p.clone()
     });
+    let best = ScoredLabeling { labeling: labeling.clone(), energy };
     Ok(Solution {
         labeling,
         energy,
+        best,
         final_energy: energy,
         lower_bound: None,
         trace: trace.into_iter().collect(),
@@ -228,9 +231,9 @@ fn go_on(
     before: Option<(&Pipeline, &Solution)>,
     settings: &Settings,
     ends: &[StageEnd],
-    quiet: bool,
+    scope: Scope,
 ) -> relaxcrf::Result<Solution> {
-    let mut meter = Meter::new(quiet, "preparing");
+    let mut meter = Meter::new(scope, "preparing");
     if !pipeline.is_one_chain() {
         meter.start(pipeline, settings);
         return solve(model, pipeline, None, settings, &mut |p| meter.show(p));
@@ -254,7 +257,7 @@ fn go_on(
         let start = found.as_ref().map(|s| s.beliefs.clone());
         let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
         found = Some(match &found {
-            Some(start) => joined(start, end, stage),
+            Some(start) => joined(start, end, stage, alone.gives_most_believed_labels()),
             None => end,
         });
     }
@@ -263,13 +266,13 @@ fn go_on(
 }
 
 /// Two runs, the second from the first one's beliefs, as one.
-fn joined(start: &Solution, mut end: Solution, stages: usize) -> Solution {
+fn joined(start: &Solution, mut end: Solution, stages: usize, ends_with_beliefs: bool) -> Solution {
     let sum = |a: Counts, b: Counts| Counts {
         filter: a.filter + b.filter,
         ordered: a.ordered + b.ordered,
         evaluations: a.evaluations + b.evaluations,
     };
-    let best = start.energy.total();
+    let best = start.best.energy.total();
     let bound = start.lower_bound.as_ref().map(|b| b.value);
     for p in &mut end.trace {
         p.stage += stages;
@@ -279,7 +282,11 @@ fn joined(start: &Solution, mut end: Solution, stages: usize) -> Solution {
         p.lower_bound = [bound, p.lower_bound].into_iter().flatten().max_by(f64::total_cmp);
     }
     end.trace.splice(0..0, start.trace.iter().cloned());
-    if best < end.energy.total() {
+    if best < end.best.energy.total() {
+        end.best = start.best.clone();
+    }
+    // A chain that ends with mean field gives its labels, whatever came before.
+    if !ends_with_beliefs && start.energy.total() < end.energy.total() {
         (end.labeling, end.energy) = (start.labeling.clone(), start.energy);
     }
     if end.lower_bound.as_ref().is_none_or(|b| bound.is_some_and(|s| s > b.value)) {
@@ -350,7 +357,7 @@ mod tests {
                 problem.compare(std::slice::from_ref(pipeline), &settings, &[], true, &mut |_| {}).unwrap();
             let (a, b) = (&together.runs[k], &alone.runs[0]);
             assert_eq!(a.labeling, b.labeling, "{pipeline}");
-            assert_eq!(a.own_energy, b.own_energy);
+            assert_eq!(a.report.energy, b.report.energy);
             assert_eq!(a.report.final_energy, b.report.final_energy);
             assert_eq!(a.report.lower_bound, b.report.lower_bound);
             assert_eq!(a.report.filter_calls, b.report.filter_calls, "{pipeline}");
@@ -383,7 +390,7 @@ mod tests {
         assert_eq!(names, ["qp/2", "qp", "qp+dc-neg/2"]);
         for (run, contestant) in found.runs.iter().zip(&contestants) {
             let scored = energy::of_labeling(&problem.model, &run.labeling).unwrap().total();
-            assert_eq!(run.own_energy, scored, "{contestant}");
+            assert_eq!(run.report.energy, scored, "{contestant}");
             assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
             let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
             let alone = solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {

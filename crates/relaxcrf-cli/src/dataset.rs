@@ -82,13 +82,13 @@ impl LabelNames {
         let text = io::read_text(path)?;
         let file: File = serde_json::from_str(&text).with_context(|| {
             format!(
-                "{}: is not understood; wanted {{\"classes\": [{{\"name\": ...}}, ...], \"void_index\": 255}}",
+                "{}: is not understood; expected {{\"classes\": [{{\"name\": ...}}, ...], \"void_index\": 255}}",
                 path.display()
             )
         })?;
         for (k, class) in file.classes.iter().enumerate() {
             if class.index.is_some_and(|index| index != k) {
-                bail!("{}: class `{}` is out of order; wanted index {k}", path.display(), class.name);
+                bail!("{}: class `{}` is out of order; expected index {k}", path.display(), class.name);
             }
         }
         Ok(Self { names: file.classes.into_iter().map(|c| c.name).collect(), void: file.void_index })
@@ -115,7 +115,7 @@ impl Dataset {
         let root = &args.data;
         if !root.is_dir() {
             bail!(
-                "{}: is not a directory; wanted one with images/, truth/ and probs/ or unary/",
+                "{}: is not a directory; expected one with images/, truth/ and probs/ or unary/",
                 root.display()
             );
         }
@@ -124,7 +124,7 @@ impl Dataset {
         let (probs, unary) = (root.join("probs"), root.join("unary"));
         let has_probs = probs.is_dir();
         if !has_probs && !unary.is_dir() {
-            bail!("{}: has neither probs/ nor unary/; wanted one of them", root.display());
+            bail!("{}: has neither probs/ nor unary/; expected one of them", root.display());
         }
         let energies = if has_probs {
             files_by_stem(&probs, &["npz", "npy"])?
@@ -161,9 +161,10 @@ impl Dataset {
 impl Item {
     /// The model of this image.
     pub fn model(&self, args: &ModelArgs, seed: u64, messages: &Messages) -> Result<Model> {
-        let source = Source::choose(&self.probabilities, self.unary.as_ref(), None);
-        let plain = UnaryArgs { label_axis: 0, confidence: 0.7, unsure: None, num_labels: None };
-        inputs::model(&self.image, source, &plain, args, seed, messages)
+        let source = Source::choose(&self.probabilities, None, self.unary.as_ref(), None);
+        let plain =
+            UnaryArgs { label_axis: 0, confidence: 0.7, unsure: None, num_labels: None, keep_values: false };
+        Ok(inputs::read(&self.image, source, &plain, args, seed, messages)?.model)
     }
 
     /// The true labels, which must fit the model.
@@ -267,7 +268,7 @@ pub fn ids_of(root: &Path, split: &str, images: &BTreeMap<String, PathBuf>) -> R
         ids.push(id.into());
     }
     if ids.is_empty() {
-        bail!("{}: lists no images; wanted one ID per line", path.display());
+        bail!("{}: lists no images; expected one ID per line", path.display());
     }
     Ok(ids)
 }

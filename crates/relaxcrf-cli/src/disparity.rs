@@ -9,7 +9,7 @@ use relaxcrf::{Image, Model, io};
 use serde::Serialize;
 
 use crate::args::{CostArgs, ModelArgs, TruthArgs};
-use crate::inputs::{assemble, check_size, warn_about_scale};
+use crate::inputs::{assemble, check_size, warn_about_image};
 use crate::report::Messages;
 use crate::specs::{BilateralSpec, GaussianSpec, extension};
 
@@ -98,7 +98,7 @@ pub fn read_pair(
     let names = || format!("{} with {}", left_path.display(), right_path.display());
     let (left, right, costs) = read_costs((left_path, right_path), disparities, cost)?;
     let args = with_usual_kernels(model, cost.cost.0);
-    warn_about_scale(&left, left_path, &args.bilateral, messages);
+    warn_about_image(&left, left_path, &args.bilateral, messages);
     let model = assemble(&left, disparities, costs, &args, seed).with_context(names)?;
     Ok(Pair { left, right, model })
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::report::complain;
+use crate::spellings;
 
 /// The exit code of a command that ran; its error goes to standard error.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
@@ -28,6 +29,10 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 pub fn explain_usage(usage: &clap::Error) -> ExitCode {
     if usage.use_stderr() && usage.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     {
+        if let Some(text) = spellings::explain(usage) {
+            complain(&text);
+            return ExitCode::from(2);
+        }
         let text = usage.render().to_string();
         complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     } else {

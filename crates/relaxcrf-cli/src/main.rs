@@ -4,6 +4,8 @@
 //! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
 
 mod args;
+mod choice;
+mod classes;
 mod commands;
 mod comparison;
 mod dataset;
@@ -18,7 +20,9 @@ mod outputs;
 mod parallel;
 mod progress;
 mod report;
+mod shares;
 mod specs;
+mod spellings;
 mod windows;
 
 use std::process::ExitCode;

@@ -44,7 +44,7 @@ impl Needs {
     ) -> Result<Self> {
         let (width, height, channels) = io::image_size(image)?;
         inputs::check_header_size(source, unary, image, (width, height))?;
-        let labels = inputs::label_count(source, unary)?;
+        let labels = inputs::label_count(source, &unary.for_model(model))?;
         let guess = inputs::kernels(model, &[])
             .iter()
             .map(|kernel| {

@@ -6,9 +6,6 @@ use relaxcrf::solve::METHODS;
 
 use crate::specs::Contestant;
 
-/// The method of `segment` unless told otherwise.
-pub const DEFAULT: &str = "mf";
-
 /// The paper's methods on stereo, mean field as its code ran it and as it should be, and our own.
 pub const PAPER: &str =
     "unary,mf5/2,mf/2,mf5,mf,dc-neg,qp,qp+dc-gen,qp+dc-neg,qp+dc-neg+lp,graduated,graduated+smooth-lp";

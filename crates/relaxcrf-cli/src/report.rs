@@ -4,6 +4,7 @@ pub mod page;
 pub mod picture;
 pub mod plot;
 pub mod sheet;
+pub mod wrap;
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -16,8 +17,9 @@ use relaxcrf::model::{CompatibilityKind, Features, Term};
 use relaxcrf::solve::{Pipeline, Progress, Settings, Solution, Status};
 use relaxcrf::{Labeling, Model};
 use serde::Serialize;
+use terminal_size::{Width, terminal_size_of};
 
-use crate::args::RunArgs;
+use crate::choice::Choice;
 
 /// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
 const ERROR_SAMPLES: usize = 64;
@@ -28,6 +30,8 @@ pub struct Messages {
     quiet: bool,
     /// What was said so far, for reports.
     said: Mutex<Vec<String>>,
+    /// How inputs were understood, for reports.
+    noted: Mutex<Vec<String>>,
     /// The line of progress that has to step aside.
     bar: ProgressBar,
 }
@@ -35,7 +39,7 @@ pub struct Messages {
 impl Messages {
     /// Silent if `quiet`.
     pub fn new(quiet: bool, bar: ProgressBar) -> Self {
-        Self { quiet, said: Mutex::default(), bar }
+        Self { quiet, said: Mutex::default(), noted: Mutex::default(), bar }
     }
 
     /// Something looks wrong but need not be.
@@ -46,6 +50,19 @@ impl Messages {
         }
     }
 
+    /// Tells how an input is understood where that is not what the bare values say.
+    pub fn note(&self, text: &str) {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
+        if !self.quiet {
+            self.bar.suspend(|| complain(&format!("note: {text}")));
+        }
+    }
+
+    /// All notes so far.
+    pub fn noted(&self) -> Vec<String> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// All warnings so far.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -53,16 +70,30 @@ impl Messages {
 }
 
 /// Tells what `auto` will do, if that was asked for.
-pub fn explain(args: &RunArgs, model: &Model, settings: &Settings, messages: &Messages) {
-    if !args.explain {
-        return;
-    }
+pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: &Messages) {
     for reason in relaxcrf::solve::auto::plan(model, settings).reasons {
         messages.bar.suspend(|| complain(&format!("auto: {reason}")));
     }
-    let chosen = args.method.to_string();
+    let chosen = method.to_string();
     if chosen != "auto" {
-        messages.bar.suspend(|| complain(&format!("what runs is {chosen}, as --method says")));
+        messages.bar.suspend(|| complain(&format!("what runs is {chosen}; to run auto, pass --method auto")));
+    }
+}
+
+/// Warns if one label for all pixels has lower energy than the labels to be written.
+pub fn warn_about_constant(solution: &Solution, what: &str, choice: &Choice, messages: &Messages) {
+    // Labels without smoothing say nothing about the kernels.
+    if choice.method.is_unary() {
+        return;
+    }
+    if let Some((label, energy)) = solution.constant_below() {
+        let instead = if choice.has_default_kernels() { "smaller weights" } else { "--preset network" };
+        messages.warn(&format!(
+            "{what}: label {label} at every pixel has lower energy ({}) than these labels ({}): the kernels are very strong \
+             for these unaries. Try {instead}; --take best writes the labelling of lower energy",
+            number(energy),
+            number(solution.energy.total())
+        ));
     }
 }
 
@@ -95,8 +126,10 @@ pub fn table(headings: &[&str]) -> Table {
         .header_separator(LineStyle::none().fill('─').junction('─'))
         .row_separator(LineStyle::none());
     table.load_style(style);
-    if table.width().is_some_and(|width| width >= NARROWEST) {
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+    if let Some((Width(width), _)) = terminal_size_of(io::stdout())
+        && width >= NARROWEST
+    {
+        table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
     }
     table.set_header(headings);
     table
@@ -141,8 +174,12 @@ pub struct RunReport {
     pub gap: Option<f64>,
     pub unary_energy: f64,
     pub pairwise_energy: f64,
-    /// Of the last stage's most believed labels: what the method itself arrived at.
+    /// Lowest energy seen, unary argmin and constant labellings included.
+    pub best_energy: f64,
+    /// Of the most believed labels at the end.
     pub final_energy: f64,
+    /// The constant labelling of lower energy than the labels; null if there is none.
+    pub lower_constant: Option<ConstantReport>,
     pub seconds: f64,
     pub filter_calls: usize,
     pub ordered_calls: usize,
@@ -159,7 +196,16 @@ pub struct RunReport {
     pub filter: Vec<FilterReport>,
     pub threads: usize,
     pub version: &'static str,
-    pub trace: Vec<TraceLine>,
+    /// Every iteration, if asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Vec<TraceLine>>,
+}
+
+/// One label at every pixel.
+#[derive(Debug, Serialize)]
+pub struct ConstantReport {
+    label: u16,
+    energy: f64,
 }
 
 /// The model in words, for reports: names and values.
@@ -246,7 +292,9 @@ impl RunReport {
             gap: solution.gap(),
             unary_energy: solution.energy.unary,
             pairwise_energy: solution.energy.pairwise,
+            best_energy: solution.best.energy.total(),
             final_energy: solution.final_energy.total(),
+            lower_constant: solution.constant_below().map(|(label, energy)| ConstantReport { label, energy }),
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,
             ordered_calls: solution.counts.ordered,
@@ -261,8 +309,19 @@ impl RunReport {
             filter: terms.iter().map(|t| FilterReport::new(t, measure)).collect(),
             threads: rayon::current_num_threads(),
             version: env!("CARGO_PKG_VERSION"),
-            trace: solution.trace.iter().map(TraceLine::new).collect(),
+            trace: None,
         }
+    }
+
+    /// The same with every iteration, if `wanted`.
+    pub fn with_trace(mut self, trace: &[Progress], wanted: bool) -> Self {
+        self.list_iterations(trace, wanted);
+        self
+    }
+
+    /// Adds every iteration, if `wanted`.
+    pub fn list_iterations(&mut self, trace: &[Progress], wanted: bool) {
+        self.trace = wanted.then(|| trace.iter().map(TraceLine::new).collect());
     }
 
     /// Whether the time limit ended the run.

@@ -188,7 +188,11 @@ impl FromStr for CompatSpec {
             ("potts", _) => Ok(Self::Potts),
             ("linear", _) => Ok(Self::Linear(None)),
             (_, "npy" | "npz") => Ok(Self::File(text.into())),
-            _ => Err("wanted potts, linear, linear:T, w:W0,W1,... (a weight per label) or a FILE.npy with \
+            _ if text.parse::<f32>().is_ok() => Err("a number is no table of label costs. For pydensecrf's compat=10 give \
+                 the kernel half of it as its weight (here every pair counts twice): --bilateral 80:13:5; expected potts, \
+                 linear, linear:T, w:W0,W1,... or a FILE.npy with a matrix"
+                .into()),
+            _ => Err("expected potts, linear, linear:T, w:W0,W1,... (a weight per label) or a FILE.npy with \
                      a matrix"
                 .into()),
         }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use relaxcrf::io::{self, Raster, Window};
-use relaxcrf::model::unary;
 
 use crate::args::UnaryArgs;
-use crate::inputs::{self, Source, check_label_count, check_size, is_tiff};
+use crate::inputs::{
+    self, Channels, LabelValues, Occurring, Reading, Source, check_label_count, check_size, is_tiff,
+};
 use crate::report::Messages;
 use crate::specs::extension;
 
@@ -18,18 +19,21 @@ const SCAN: usize = 1 << 22;
 #[derive(Debug)]
 pub struct UnaryWindows<'a> {
     source: Source<'a>,
+    args: &'a UnaryArgs,
     raster: Raster,
     labels: usize,
     kind: Kind,
-    /// Sums of probabilities are complained about once.
+    /// Values that look wrong are complained about once.
     warned: bool,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Probabilities,
+    /// Values as the source says.
+    Values,
+    /// Energies that were made when the file was read whole.
     Energies,
-    Marks { confidence: f32, unsure: Option<u16> },
+    Marks(Reading),
 }
 
 impl<'a> UnaryWindows<'a> {
@@ -38,26 +42,34 @@ impl<'a> UnaryWindows<'a> {
         source: Source<'a>,
         size: (usize, usize),
         image_path: &Path,
-        args: &UnaryArgs,
+        args: &'a UnaryArgs,
         messages: &Messages,
     ) -> Result<Self> {
-        let path = source.files().first().copied().unwrap_or(Path::new(""));
+        let path = source.path();
         let array = |path: &Path| -> Result<Raster> {
-            // Bands on the last axis, whatever they are: only the shape is looked at.
+            // Only the shape is looked at.
             let shape = io::npy_shape(path)?;
-            Ok(Raster::array(path, inputs::label_axis(&shape, source, size, image_path, args)?)?)
+            Ok(match inputs::channels(&shape, source, size, image_path, args)? {
+                Channels::OnAxis(axis) => Raster::array(path, axis)?,
+                Channels::One => Raster::image(path)?,
+            })
         };
         let (raster, kind) = match source {
             Source::Labels(path) => {
-                let kind = Kind::Marks { confidence: args.confidence, unsure: args.unsure };
-                (Raster::labels(path)?, kind)
+                let mut raster = Raster::labels(path)?;
+                check_size(source.what(), path, (raster.width(), raster.height()), image_path, size)?;
+                let reading = reading(&mut raster, path, args, messages)?;
+                (raster, Kind::Marks(reading))
             }
             Source::Probabilities(paths) if paths.iter().all(|p| is_tiff(p)) => {
-                (Raster::probabilities(paths)?, Kind::Probabilities)
+                (Raster::probabilities(paths)?, Kind::Values)
             }
-            Source::Probabilities([one]) if extension(one) == "npy" => (array(one)?, Kind::Probabilities),
-            Source::Unary(path) if is_tiff(path) => (Raster::bands(&[PathBuf::from(path)])?, Kind::Energies),
-            Source::Unary(path) if extension(path) == "npy" => (array(path)?, Kind::Energies),
+            Source::Unary(path) | Source::Scores(path) if is_tiff(path) => {
+                (Raster::bands(&[PathBuf::from(path)])?, Kind::Values)
+            }
+            Source::Probabilities([_]) | Source::Unary(_) | Source::Scores(_) if extension(path) == "npy" => {
+                (array(path)?, Kind::Values)
+            }
             // Formats that cannot be read in parts.
             _ => {
                 let unary = inputs::read_unary(source, size, image_path, args, messages)?;
@@ -65,16 +77,17 @@ impl<'a> UnaryWindows<'a> {
             }
         };
         check_size(source.what(), path, (raster.width(), raster.height()), image_path, size)?;
-        let labels = raster.channels();
-        let mut windows = Self { source, raster, labels, kind, warned: false };
-        if let Kind::Marks { unsure, .. } = windows.kind {
-            windows.labels = match args.num_labels {
-                Some(n) => usize::from(n),
-                None => windows.count_marks(unsure)?,
-            };
+        let channels = raster.channels();
+        let labels = match &kind {
+            Kind::Marks(reading) => reading.labels,
+            Kind::Energies => channels,
+            Kind::Values => inputs::labels_of_channels(source, channels),
+        };
+        if matches!(kind, Kind::Values) && labels != channels {
+            inputs::note_foreground(source, messages);
         }
-        check_label_count(path, windows.labels)?;
-        Ok(windows)
+        check_label_count(path, labels)?;
+        Ok(Self { source, args, raster, labels, kind, warned: false })
     }
 
     /// Number of labels.
@@ -82,39 +95,41 @@ impl<'a> UnaryWindows<'a> {
         self.labels
     }
 
-    /// The largest mark and one more.
-    fn count_marks(&mut self, unsure: Option<u16>) -> Result<usize> {
-        let (width, height) = (self.raster.width(), self.raster.height());
-        let rows = (SCAN / width.max(1)).max(1);
-        let mut largest = None;
-        for y in (0..height).step_by(rows) {
-            let marks = self.raster.read_labels(&[y..height.min(y + rows), 0..width])?;
-            largest = largest.max(marks.into_iter().filter(|&m| Some(m) != unsure).max());
-        }
-        match largest {
-            Some(l) => Ok(usize::from(l) + 1),
-            None => bail!(
-                "{}: every pixel is marked unsure; wanted some labels, or --num-labels",
-                self.source.name()
-            ),
+    /// The label map's values that stand for the labels.
+    pub fn values(&self) -> LabelValues {
+        match &self.kind {
+            Kind::Marks(reading) => reading.values.clone(),
+            Kind::Values | Kind::Energies => LabelValues::default(),
         }
     }
 
     /// The energies of a window, one row per pixel.
     pub fn read(&mut self, window: &Window, messages: &Messages) -> Result<Vec<f32>> {
-        let name = || self.source.name();
-        Ok(match self.kind {
-            Kind::Energies => self.raster.read(window)?,
-            Kind::Probabilities => {
+        match &self.kind {
+            Kind::Energies => Ok(self.raster.read(window)?),
+            Kind::Values => {
                 let rows = self.raster.read(window)?;
-                self.warned =
-                    self.warned || inputs::warn_about_sums(&rows, self.labels, self.source, messages);
-                unary::from_probabilities(&rows, self.labels, unary::DEFAULT_FLOOR).with_context(name)?
+                let channels = self.raster.channels();
+                inputs::energies_of_values(rows, channels, self.source, window, &mut self.warned, messages)
             }
-            Kind::Marks { confidence, unsure } => {
+            Kind::Marks(reading) => {
                 let marks = self.raster.read_labels(window)?;
-                unary::from_labels(&marks, self.labels, confidence, unsure).with_context(name)?
+                inputs::energies_of_marks(&marks, reading, window, self.source.path(), self.args)
             }
-        })
+        }
     }
+}
+
+/// Reads all marks once, to decide about their values.
+fn reading(raster: &mut Raster, path: &Path, args: &UnaryArgs, messages: &Messages) -> Result<Reading> {
+    let (width, height) = (raster.width(), raster.height());
+    let mut occurring = Occurring::new(args.unsure);
+    // Nothing depends on the values if the number of labels is given.
+    if args.num_labels.is_none() {
+        let rows = (SCAN / width.max(1)).max(1);
+        for y in (0..height).step_by(rows) {
+            occurring.add(&raster.read_labels(&[y..height.min(y + rows), 0..width])?);
+        }
+    }
+    occurring.decide(path, args, messages)
 }

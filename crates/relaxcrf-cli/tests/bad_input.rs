@@ -52,7 +52,7 @@ fn corrupt_files() {
     place.fails(
         "segment noise --probs probs.npy -o out.png",
         1,
-        &["noise", "no picture known", "wanted PNG"],
+        &["noise", "unsupported image format", "expected PNG"],
     );
     place.fails("segment image.png --unary noise -o out.png", 1, &["noise", "not an array", ".npy"]);
     fs::copy(place.path("noise"), place.path("x.c_unary")).unwrap();
@@ -117,7 +117,7 @@ fn numbers_without_meaning() {
         write_npy_f32(&place.path(name), &shape, &planes).unwrap();
     };
     with("nan.npy", f32::NAN);
-    let texts = ["nan.npy", "NaN at pixel 7, label 1", "wanted"];
+    let texts = ["nan.npy", "NaN at x 7, y 0, label 1", "expected"];
     place.fails("segment image.png --probs nan.npy -o out.png", 1, &texts);
     place.fails("segment image.png --unary nan.npy -o out.png", 1, &texts);
     place.fails("energy image.png --unary nan.npy --labels truth.png", 1, &texts);
@@ -125,10 +125,10 @@ fn numbers_without_meaning() {
     place.fails(
         "segment image.png --unary minus.npy -o out.png",
         1,
-        &["minus.npy", "-inf at pixel 7", "+inf"],
+        &["minus.npy", "-inf at x 7, y 0, label 1", "+inf"],
     );
     with("five.npy", 5.0);
-    let texts = ["five.npy", "5 at pixel 7, label 1", "0 to 1", "scores"];
+    let texts = ["five.npy", "5 at x 7, y 0, label 1", "0 to 1", "--logits", "--unary"];
     place.fails("segment image.png --probs five.npy -o out.png", 1, &texts);
     let mut picture = place.scene.image.data.clone();
     picture[10] = f32::NAN;
@@ -161,7 +161,7 @@ fn labels_out_of_range() {
     write_labels(&place.path("wild.png"), WIDTH, HEIGHT, &labels, &Palette::voc()).unwrap();
     let texts = ["wild.png", "label 77 at pixel 9", "0 to 3"];
     place.fails("energy image.png --probs probs.npy --labels wild.png", 1, &texts);
-    let texts = ["wild.png", "77 at pixel 9", "0 to 3", "unsure"];
+    let texts = ["wild.png", "value 77 at x 9, y 0; expected 0 to 3 (4 labels)", "pass --unsure 77"];
     place.fails("segment image.png --labels wild.png --num-labels 4 -o out.png", 1, &texts);
     write_labels(&place.path("blank.png"), WIDTH, HEIGHT, &[255; WIDTH * HEIGHT], &Palette::voc()).unwrap();
     let texts = ["blank.png", "unsure", "--num-labels"];
@@ -186,7 +186,7 @@ fn kernels_that_make_no_sense() {
         ("--bilateral 80:13", &["2 part(s)", "SIGMA_XY:SIGMA_RGB:WEIGHT"]),
         ("--bilateral 80:0:5", &["sigma_rgb is 0", "positive"]),
         ("--bilateral -80:13:5", &["sigma_xy is -80", "positive"]),
-        ("--compat pots", &["pots", "wanted potts"]),
+        ("--compat pots", &["pots", "expected potts"]),
         ("--compat linear:0", &["truncation is 0", "positive"]),
         ("--normalization both", &["both", "none, symmetric, before or after"]),
         ("--filter quick", &["quick", "lattice-classic"]),

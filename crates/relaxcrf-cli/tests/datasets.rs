@@ -109,8 +109,19 @@ fn presets_are_listed_and_used() {
     let place = Place::new();
     let shown = place.run("presets").fine().out;
     let listed = place.run("presets --json").fine().json();
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let in_full = one_line(&place.run("presets --long").fine().out);
     for preset in relaxcrf::model::presets::PRESETS {
-        assert!(shown.contains(preset.name.as_ref()));
+        let ((sigma, weight), (sigma_xy, sigma_rgb, bilateral)) = (preset.gaussian, preset.bilateral);
+        let flags = format!("--gaussian {sigma}:{weight} --bilateral {sigma_xy}:{sigma_rgb}:{bilateral}");
+        assert!(
+            shown.contains(preset.name.as_ref()) && one_line(&shown).contains(&flags),
+            "{flags}: {shown}"
+        );
+        let source = one_line(&preset.source);
+        assert!(in_full.contains(&source) && in_full.contains(&flags), "{source}: {in_full}");
+        let alone = place.run(&format!("presets {}", preset.name)).fine().out;
+        assert!(one_line(&alone).contains(&source) && alone.starts_with(preset.name.as_ref()), "{alone}");
         assert!(listed.as_array().unwrap().iter().any(|p| p["name"] == preset.name.as_ref()));
     }
     let energy = |flags: &str| {
@@ -118,7 +129,8 @@ fn presets_are_listed_and_used() {
         place.run(&line).fine().json()["energy"].as_f64().unwrap()
     };
     assert_eq!(energy("--preset voc"), energy("--gaussian 1:1.5 --bilateral 67:3:2"));
-    assert_eq!(energy("--preset pydensecrf"), energy(""));
+    assert_eq!(energy("--preset network"), energy(""));
+    assert_eq!(energy("--preset pydensecrf"), energy("--gaussian 3:1.5 --bilateral 80:13:5"));
     assert_eq!(energy("--preset text"), energy("--gaussian 1:1.5 --bilateral 23:7:10 --normalization none"));
     // Flags win, each over its own part.
     assert_eq!(energy("--preset voc --gaussian 2:3"), energy("--gaussian 2:3 --bilateral 67:3:2"));
@@ -145,6 +157,8 @@ fn presets_are_listed_and_used() {
         place.fails(&format!("{command} --preset image.png"), 1, &["image.png"]);
     }
     place.fails("presets bad.toml", 1, &["bad.toml"]);
+    place.fails("presets nosuch", 2, &["nosuch", "voc", "mine.toml"]);
+    assert_eq!(place.run("presets voc mine.toml --json").fine().json().as_array().map(Vec::len), Some(2));
 }
 
 #[test]
@@ -326,7 +340,8 @@ fn tune_finds_better_parameters_and_writes_a_preset() {
     let again = place.run(line).fine().json();
     let mf5 = &again["tables"][0]["methods"][1];
     let mean = 0.5 * (mf5["best_accuracy"].as_f64().unwrap() + mf5["best_mean_iou"].as_f64().unwrap());
-    assert!((mean - best).abs() < 1e-9, "{mean} {best}");
+    // `tune` runs mean-field updates on the sequential blur, `reproduce` all methods on the symmetric operator.
+    assert!((mean - best).abs() < 2e-3, "{mean} {best}");
     place.run("segment image.png --probs probs.npy --preset made/best.toml -o out.png -q").fine();
     assert!(String::from_utf8(place.bytes("made/search.svg")).unwrap().starts_with("<svg"));
     let report = place

@@ -62,6 +62,7 @@ fn a_log_that_is_a_pipe_or_has_no_end() {
     let place = Place::new();
     let line = "batch image.png --probs . -o made";
     std::fs::create_dir(place.path("made")).unwrap();
+    std::fs::copy(place.path("probs.npy"), place.path("image.npy")).unwrap();
     pipe(&place, "made/log.jsonl");
     let mut command = program(&place.path(""));
     command.args(line.split_whitespace());
@@ -91,7 +92,7 @@ fn large_label_numbers() {
         refuses(&place, &line, &["65535", "1024", "Potts"]);
     }
     for method in ["lp", "prox-lp", "smooth-lp", "tree-lp"] {
-        let line = format!("segment image.png --labels far.png -m {method} -o out.png");
+        let line = format!("segment image.png --labels far.png --num-labels 65535 -m {method} -o out.png");
         refuses(&place, &line, &[method, "65535 labels", "dc-neg"]);
     }
 }

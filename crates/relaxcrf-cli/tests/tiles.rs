@@ -152,8 +152,8 @@ fn what_cannot_be_tiled_says_so() {
     let base = format!("segment mosaic.npy --probs p.npy {KERNELS} -o out.tif --tile 64");
     for (flags, texts) in [
         ("--method auto", vec!["auto", "tile"]),
-        ("--time-limit 1s", vec!["time limit"]),
-        ("--until-gap 1%", vec!["gap"]),
+        ("--time-limit 1s", vec!["--tile", "--time-limit", "--max-iter"]),
+        ("--until-gap 1%", vec!["--tile", "--until-gap", "--max-iter"]),
         ("--calibrate --normalization none", vec!["--calibrate"]),
         ("--explain", vec!["--explain"]),
     ] {

@@ -6,10 +6,12 @@ use pyo3::types::PyDict;
 use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::presets::PRESETS;
 use relaxcrf::model::unary;
+use relaxcrf::solve::Pipeline;
 use relaxcrf::stereo::{CostOptions, Measure, cost};
 use relaxcrf::{Error, Image};
 
 use crate::arrays::{Rows, check_room, to_array_of_rows, to_rows};
+use crate::errors::exception;
 use crate::pool::{self, Threads};
 
 /// The version of the library.
@@ -24,6 +26,13 @@ pub fn methods() -> Vec<(&'static str, &'static str, &'static str)> {
     relaxcrf::solve::METHODS.iter().map(|m| (m.name, m.summary, m.promise)).collect()
 }
 
+/// The filter that suits a method, if the user names none.
+#[pyfunction]
+pub fn preferred_filter(method: &str) -> PyResult<String> {
+    let pipeline = method.parse::<Pipeline>().map_err(exception)?;
+    Ok(pipeline.preferred_filter().to_string())
+}
+
 /// The named parameter sets.
 #[pyfunction]
 pub fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -35,7 +44,7 @@ pub fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         parts.set_item("source", p.source.as_ref())?;
         parts.set_item("gaussian", p.gaussian)?;
         parts.set_item("bilateral", p.bilateral)?;
-        parts.set_item("iterations", p.iterations)?;
+        parts.set_item("method", p.method.as_ref())?;
         parts.set_item("normalization", p.normalization.to_string())?;
         Ok(parts)
     })

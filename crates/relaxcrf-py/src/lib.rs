@@ -25,8 +25,8 @@ mod _core {
     use crate::densecrf::DenseCrf;
     #[pymodule_export]
     use crate::functions::{
-        argmax, filter, methods, presets, stereo_unary, unary_from_labels, unary_from_probabilities,
-        unary_from_scores, version,
+        argmax, filter, methods, preferred_filter, presets, stereo_unary, unary_from_labels,
+        unary_from_probabilities, unary_from_scores, version,
     };
     #[pymodule_export]
     use crate::model::Model;
@@ -35,7 +35,7 @@ mod _core {
         Stop, after_fork, before_exit, get_num_threads, raise_internal_error, set_num_threads,
     };
     #[pymodule_export]
-    use crate::solve::{refine_beliefs, solve};
+    use crate::solve::{refine, solve};
     #[pymodule_export]
     use crate::tiles::{
         tile_bytes_per_pixel, tile_check_method, tile_halo, tile_samples, tile_side, tile_windows,

@@ -172,6 +172,19 @@ impl Model {
         Ok((energy.unary, energy.pairwise))
     }
 
+    /// Label and energy of the constant labelling that is below a labelling, and the energy of that; None if there is none.
+    #[pyo3(signature = (labels, threads=None))]
+    fn lower_constant(
+        &self,
+        py: Python,
+        labels: PyReadonlyArray1<u16>,
+        threads: Option<Threads>,
+    ) -> PyResult<Option<(u16, f64, f64)>> {
+        let labeling = Labeling::new(labels.as_array().to_vec());
+        let found = pool::run(py, threads, || energy::lower_constant(&self.inner, &labeling))?;
+        Ok(found.map(|c| (c.label, c.energy, c.compared_with)))
+    }
+
     /// The labels that minimise the unary energies alone.
     fn unary_argmin<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u16>>> {
         let labels = pool::run(py, None, || Ok(self.inner.unary_argmin().into_vec()))?;

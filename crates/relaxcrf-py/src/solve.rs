@@ -10,7 +10,7 @@ use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::{Pipeline, Progress, Settings, mean_field_beliefs};
+use relaxcrf::solve::{Method, Pipeline, Progress, Settings, mean_field_beliefs};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
@@ -74,11 +74,15 @@ pub fn solve<'py>(
 
     let result = PyDict::new(py);
     let gap = solution.gap();
+    let constant = solution.constant_below();
     let trace = solution.trace.iter().map(|p| progress_tuple(py, p)).collect::<PyResult<Vec<_>>>()?;
     result.set_item("labels", PyArray1::from_vec(py, solution.labeling.into_vec()))?;
     result.set_item("probabilities", to_array_of_rows(py, solution.beliefs.into_vec(), labels)?)?;
     result.set_item("unary_energy", solution.energy.unary)?;
     result.set_item("pairwise_energy", solution.energy.pairwise)?;
+    result.set_item("final_energy", solution.final_energy.total())?;
+    result.set_item("best", PyArray1::from_vec(py, solution.best.labeling.into_vec()))?;
+    result.set_item("best_energy", solution.best.energy.total())?;
     result.set_item("lower_bound", solution.lower_bound.as_ref().map(|b| b.value))?;
     result.set_item("bound_source", solution.lower_bound.map(|b| b.source))?;
     result.set_item("gap", gap)?;
@@ -90,21 +94,35 @@ pub fn solve<'py>(
     result.set_item("seconds", solution.seconds)?;
     result.set_item("trace", trace)?;
     result.set_item("method", pipeline.to_string())?;
+    result.set_item("lower_constant", constant)?;
     Ok((result, error))
 }
 
-/// Beliefs after so many parallel mean-field updates of `softmax(-unary)`: those of the method `mfN`, without energies.
+/// What `refine` needs of a run: the labels, and the beliefs as rows. Mean-field updates alone evaluate no energies.
 #[pyfunction]
-#[pyo3(signature = (model, updates, threads=None))]
-pub fn refine_beliefs<'py>(
+#[pyo3(signature = (model, method, max_iter=None, threads=None))]
+pub fn refine<'py>(
     py: Python<'py>,
     model: &Bound<'py, Model>,
-    updates: usize,
+    method: &str,
+    max_iter: Option<usize>,
     threads: Option<Threads>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let model = &model.get().inner;
-    let beliefs = pool::run_until_signal(py, threads, |stop| mean_field_beliefs(model, updates, stop))?;
-    to_array_of_rows(py, beliefs.into_vec(), model.labels())
+) -> PyResult<(Bound<'py, PyArray1<u16>>, Bound<'py, PyArray2<f32>>)> {
+    let pipeline = method.parse::<Pipeline>().map_err(exception)?;
+    let inner = model.get().inner.clone();
+    let (labeling, beliefs) = pool::run_until_signal(py, threads, |stop| {
+        if let [Method::MeanFieldUpdates(updates)] = pipeline.stages() {
+            let beliefs = mean_field_beliefs(&inner, max_iter.unwrap_or(*updates), stop)?;
+            return Ok((beliefs.argmax(), beliefs));
+        }
+        let settings = Settings { max_iterations: max_iter, ..Settings::default() };
+        let solution = relaxcrf::solve::solve(&inner, &pipeline, None, &settings, &mut |_| {
+            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok((solution.labeling, solution.beliefs))
+    })?;
+    let labels = model.get().inner.labels();
+    Ok((PyArray1::from_vec(py, labeling.into_vec()), to_array_of_rows(py, beliefs.into_vec(), labels)?))
 }
 
 fn duration(seconds: f64) -> PyResult<Duration> {

@@ -64,6 +64,47 @@ pub fn of_constants(model: &Model) -> Vec<f64> {
     sums
 }
 
+/// A constant labelling whose energy is below that of another labelling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LowerConstant {
+    /// The label at every pixel.
+    pub label: u16,
+    /// Energy of the constant labelling.
+    pub energy: f64,
+    /// Energy of the labelling that was asked about.
+    pub compared_with: f64,
+}
+
+/// The constant labelling of lowest energy, if that is below the energy of `labeling`: a sign that the pairwise terms are
+/// very strong for these unaries.
+///
+/// Takes no filter call where the unary energies alone tell that there is none.
+pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<LowerConstant>> {
+    labeling.check(model.pixels(), model.labels())?;
+    if model.compatibility().has_zero_diagonal() {
+        let unary = |i: usize| numeric::sum_by(model.pixels(), numeric::CHUNK, |a| unary_term(model, a, i));
+        let lowest = (0..model.labels()).map(unary).fold(f64::INFINITY, f64::min);
+        let most = model.pairwise().weight_of_all_pairs() * f64::from(model.compatibility().largest_cost());
+        if lowest >= unary_part(model, labeling) + most {
+            return Ok(None);
+        }
+    }
+    let energy = of_checked(model, labeling, &mut Scratch::new()).total();
+    let constants = of_constants(model).into_iter().enumerate();
+    let lowest = constants.min_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(lowest.filter(|c| is_below(c.1, energy)).map(|(label, constant)| LowerConstant {
+        label: label as u16,
+        energy: constant,
+        compared_with: energy,
+    }))
+}
+
+/// Whether an energy is below another by more than sums in another order differ.
+pub(crate) fn is_below(energy: f64, other: f64) -> bool {
+    const ROUNDING: f64 = 1e-9;
+    energy < other - ROUNDING * other.abs()
+}
+
 /// The QP relaxation `<φ, y> + Σ_a Σ_{b≠a} K_ab y_a' μ y_b`, with the self pairs' part `Σ_a K_aa y_a' μ y_a`
 /// taken out by the operator's closed-form diagonal.
 pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {

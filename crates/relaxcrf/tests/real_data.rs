@@ -21,7 +21,7 @@ fn check(model: &Model, what: &str) {
             pair[1].objective
         );
     }
-    let found = solution.energy.total();
+    let found = solution.best.energy.total();
     let unary = energy::of_labeling(model, &model.unary_argmin()).unwrap().total();
     let constant = energy::of_constants(model).into_iter().fold(f64::INFINITY, f64::min);
     assert!(found <= unary && found <= constant, "{what}: {found}, unary {unary}, constant {constant}");

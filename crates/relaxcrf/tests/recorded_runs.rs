@@ -110,7 +110,7 @@ fn lines(method: &str, run: &Solution) -> Vec<Line> {
         name: format!("{method}\tend"),
         counts: vec![run.counts.filter, run.counts.ordered, run.counts.evaluations],
         values: vec![
-            Some(run.energy.total()),
+            Some(run.best.energy.total()),
             Some(run.final_energy.total()),
             Some(sum(0.7)),
             Some(sum(1.9)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use relaxcrf::solve::Pipeline;
 
-use super::{CommonArgs, LimitArgs, ModelArgs, PresetArgs, UnaryArgs};
+use super::{ColourArgs, CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
 use crate::specs::{self, Shard};
 
 /// What a run may need, asked before it starts.
@@ -54,7 +54,8 @@ pub struct BatchArgs {
     pub output: PathBuf,
     #[command(flatten)]
     pub source: BatchSource,
-    /// Directory of true label maps, to measure accuracy and IoU before and after
+    /// Directory of true label maps, to measure accuracy and IoU before and after [default: ../truth beside the images, if
+    /// it is there]
     #[arg(long, value_name = "DIR", help_heading = "Data")]
     pub truth: Option<PathBuf>,
     /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
@@ -80,6 +81,8 @@ pub struct BatchArgs {
     /// Write a page about the whole set: throughput, what changed most, failures, measures
     #[arg(long, value_name = "F.html", value_parser = specs::page_output)]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub colours: ColourArgs,
     /// Images at the same time [default: as many as there are threads]. Threads are shared out among them
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -95,9 +98,12 @@ pub struct BatchArgs {
     pub preset: PresetArgs,
     #[command(flatten)]
     pub model: ModelArgs,
-    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT, help_heading = "Method")]
-    pub method: Pipeline,
+    /// Method, or a chain of them such as qp+dc-neg: see `relaxcrf methods` [default: the preset's]
+    #[arg(short, long, value_name = "M", help_heading = "Method")]
+    pub method: Option<Pipeline>,
+    /// Labels to write: the method's own, or the best labelling seen, constant ones included
+    #[arg(long, value_name = "own|best", default_value_t, help_heading = "Method")]
+    pub take: Take,
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
@@ -109,25 +115,29 @@ pub struct BatchArgs {
 #[group(multiple = false)]
 #[command(next_help_heading = "Data")]
 pub struct BatchSource {
-    /// Directory of probabilities: NAME.npy, NAME.npz, or folders NAME with one grey image per label
+    /// Directory of probabilities: NAME.npy, NAME.npz, folders NAME with one grey image per label, or foreground maps
+    /// NAME.png
     #[arg(long, value_name = "DIR")]
     pub probs: Option<PathBuf>,
+    /// Directory of logits or other scores, higher is better (.npy, .npz): energies are -log softmax
+    #[arg(long, value_name = "DIR")]
+    pub logits: Option<PathBuf>,
     /// Directory of energies (.npy, .npz) or compressed scores (.c_unary)
     #[arg(long, value_name = "DIR")]
     pub unary: Option<PathBuf>,
-    /// Directory of hard labels to be corrected: indexed or grey images, or integer arrays
+    /// Directory of hard labels to correct: indexed or grey images, or integer arrays; masks of 0 and 255 too
     #[arg(long, value_name = "DIR")]
     pub labels: Option<PathBuf>,
 }
 
 const BATCH_HELP: &str = "\
 INPUT is one of
-  - a data directory: images/NAME.png (or .jpg, ...), and probs/, unary/ or labels/ with files of the same names; \
+  - a data directory: images/NAME.png (or .jpg, ...), and probs/, logits/, unary/ or labels/ with files of the same names; \
 truth/ and labels.json if there are any;
   - any other directory of images, a glob pattern, or images: each NAME.jpg with its probabilities NAME.npy (or .npz, or scores \
-NAME.c_unary) beside it, or in the directory that --probs, --unary or --labels names;
-  - a manifest: CSV with a heading, or one JSON object per line, with the columns image, one of probabilities, unaries or \
-labels, and if you like truth and output (the name of the results). Paths are relative to the manifest.
+NAME.c_unary) beside it, in ../probs, or in the directory that --probs, --logits, --unary or --labels names;
+  - a manifest: CSV with a heading, or one JSON object per line, with the columns image, one of probabilities, logits, \
+unaries or labels, and if you like truth and output (the name of the results). Paths are relative to the manifest.
 
 OUT gets labels/NAME.png, probs/NAME.npy if asked for, and log.jsonl with one line per image: energy, bound, seconds, the share \
 of pixels that changed, or what went wrong. An image that fails is reported and left out; the rest goes on, and the exit code \

@@ -12,7 +12,8 @@ use crate::specs::{self, Contestant, Objective, PresetSpec, RangeSpec, SearchKin
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Model")]
 pub struct PresetArgs {
-    /// Parameter set: a name from `relaxcrf presets`, or a preset file (.toml). Kernel flags override its kernels
+    /// Kernels and method: a name from `relaxcrf presets`, or a preset file (.toml). Options win over it [default:
+    /// network, unless kernels are given]
     #[arg(long, value_name = "P")]
     pub preset: Option<PresetSpec>,
 }
@@ -20,9 +21,12 @@ pub struct PresetArgs {
 /// `relaxcrf presets`.
 #[derive(Debug, Args)]
 pub struct PresetsArgs {
-    /// Preset files to list as well
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    /// Print only these, in full: names, or preset files (.toml)
+    #[arg(value_name = "PRESET")]
+    pub presets: Vec<PresetSpec>,
+    /// Print all of them in full
+    #[arg(long)]
+    pub long: bool,
     /// Print one JSON array instead of a table
     #[arg(long)]
     pub json: bool,
@@ -126,7 +130,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "S", default_value = "val")]
     pub split: String,
     /// Method, or a chain of them, to tune the kernels for: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = crate::methods::DEFAULT)]
+    #[arg(short, long, value_name = "M", default_value = &*relaxcrf::model::presets::default().method)]
     pub method: Pipeline,
     /// What to make large: accuracy, iou (mean IoU), or both (their mean)
     #[arg(long, value_name = "O", default_value = "accuracy")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
-use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, UnaryArgs};
+use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs};
 use crate::disparity::{CostSpec, Truncation};
 use crate::methods::MethodList;
 use crate::specs;
@@ -39,7 +39,7 @@ pub struct StereoArgs {
     #[arg(long, value_name = "B", default_value = "8", value_parser = ["8", "16"])]
     pub bits: String,
     /// Also write the disparities in colours, for people
-    #[arg(long, value_name = "F.png", value_parser = specs::picture_output)]
+    #[arg(long, visible_alias = "colors", value_name = "F.png", value_parser = specs::picture_output)]
     pub colours: Option<PathBuf>,
     #[command(flatten)]
     pub resources: ResourceArgs,
@@ -92,7 +92,7 @@ pub struct TruthArgs {
 /// `relaxcrf compare`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf compare [OPTIONS] <IMAGE> (--probs F... | --unary F | --labels F) --report OUT.html\n       \
+    override_usage = "relaxcrf compare [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) --report OUT.html\n       \
                       relaxcrf compare [OPTIONS] <LEFT> --right F --disparities N --report OUT.html"
 )]
 pub struct CompareArgs {
@@ -126,6 +126,8 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub limits: LimitArgs,
     #[command(flatten)]
+    pub trace: TraceArgs,
+    #[command(flatten)]
     pub common: CommonArgs,
 }
 
@@ -133,9 +135,13 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct CompareSource {
-    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order
+    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order. One channel is the
+    /// probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
     pub probs: Vec<PathBuf>,
+    /// Logits or other scores, higher is better (.npy, .npz): energies are -log softmax
+    #[arg(long, value_name = "F")]
+    pub logits: Option<PathBuf>,
     /// Energies (.npy, .npz), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,

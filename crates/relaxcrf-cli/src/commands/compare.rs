@@ -4,14 +4,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use indicatif::ProgressBar;
 use relaxcrf::io;
 use relaxcrf::solve::Settings;
 
 use super::use_threads;
-use crate::args::{CompareArgs, ModelArgs};
+use crate::args::{CompareArgs, CompareSource, ModelArgs};
+use crate::choice;
 use crate::comparison::{Comparison, Problem, Task};
 use crate::disparity::{self, Truth};
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Input, Source};
 use crate::methods;
 use crate::outputs::check_writable;
 use crate::progress::Meter;
@@ -37,7 +39,8 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
-    let comparison = problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
+    let mut comparison =
+        problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
@@ -49,6 +52,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
         write_text(path, &comparison.everything().csv())?;
     }
     if args.common.json {
+        comparison.list_iterations(args.trace.trace);
         return report::print_json(&comparison);
     }
     if args.common.quiet {
@@ -67,12 +71,17 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     report::print(&out)
 }
 
+fn source(args: &CompareArgs) -> Source<'_> {
+    let CompareSource { probs, logits, unary, labels, right: _ } = &args.source;
+    Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref())
+}
+
 fn contestants(args: &CompareArgs) -> Vec<Contestant> {
     args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone())
 }
 
 fn check_outputs(args: &CompareArgs) -> Result<()> {
-    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let source = source(args);
     let mut inputs: Vec<&Path> = source.files();
     inputs.push(&args.image);
     inputs.extend(args.source.right.as_deref());
@@ -110,13 +119,16 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
             );
         }
     }
-    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
-    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-    let read = |model: &ModelArgs| {
-        inputs::image_and_model(&args.image, source, &args.unary, model, args.common.seed, messages)
+    let source = source(args);
+    let model_args = choice::model(&args.model, &args.preset)?;
+    let read = |model: &ModelArgs, messages: &Messages| {
+        inputs::read(&args.image, source, &args.unary, model, args.common.seed, messages)
     };
-    let (image, model) = read(&model_args)?;
-    let half = wants_half(args).then(|| read(&inputs::halved(&model_args))).transpose()?.map(|p| p.1);
+    let Input { image, model, values } = read(&model_args, messages)?;
+    // The same files: everything has been said.
+    let quiet = Messages::new(true, ProgressBar::hidden());
+    let half =
+        wants_half(args).then(|| read(&inputs::halved(&model_args), &quiet)).transpose()?.map(|p| p.model);
     let truth = match &args.truth.truth {
         Some(path) => {
             let map = io::read_labels(path)?;
@@ -127,14 +139,15 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
                 &args.image,
                 (image.width, image.height),
             )?;
-            if map.labels.iter().all(|&l| usize::from(l) >= model.labels()) {
+            let labels = values.labels(&map.labels).into_owned();
+            if labels.iter().all(|&l| usize::from(l) >= model.labels()) {
                 bail!(
                     "{}: no label in it is below {}, the number of labels of the problem",
                     path.display(),
                     model.labels()
                 );
             }
-            Some(map.labels)
+            Some(labels)
         }
         None => None,
     };

@@ -7,8 +7,9 @@ use relaxcrf::energy;
 use relaxcrf::model::FilterKind;
 
 use super::use_threads;
-use crate::args::EnergyArgs;
-use crate::inputs::{self, Source};
+use crate::args::{EnergyArgs, EnergySource};
+use crate::choice;
+use crate::inputs::{self, Input, Source};
 use crate::progress::Meter;
 use crate::report::{self, EnergyReport};
 
@@ -17,15 +18,16 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     use_threads(&args.common)?;
     let meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let source =
-        Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels_as_unary.as_ref());
-    let mut model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let EnergySource { probs, logits, unary, labels_as_unary } = &args.source;
+    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels_as_unary.as_ref());
+    let mut model_args = choice::model(&args.model, &args.preset)?;
     if args.exact {
         // The same model as `with_filter(Exact)` gives, without building a filter that is then dropped.
         model_args.filter = FilterKind::Exact;
     }
-    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
-    let labeling = inputs::labeling(&args.labels, &args.image, &model)?;
+    let Input { model, values, .. } =
+        inputs::read(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
+    let labeling = inputs::labeling(&args.labels, &args.image, &model, &values)?;
     meter.say("evaluating");
     let started = Instant::now();
     let energy = energy::of_labeling(&model, &labeling)?;

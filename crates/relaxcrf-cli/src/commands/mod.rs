@@ -36,8 +36,9 @@ pub fn run(command: Command) -> Result<()> {
     }
 }
 
-/// Sets up the threads for the whole process. Without a number, rayon reads its own variable.
+/// Sets up the threads and the clock of progress for the whole process. Without a number, rayon reads its own variable.
 fn use_threads(common: &CommonArgs) -> Result<()> {
+    crate::progress::begin(common.progress_every);
     const VARIABLE: &str = "RAYON_NUM_THREADS";
     let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
     if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MOST_THREADS))) {

@@ -1,43 +1,87 @@
 //! `relaxcrf presets`.
 
 use anyhow::Result;
-use relaxcrf::io::read_preset;
+use relaxcrf::model::Normalization;
 use relaxcrf::model::presets::{DEFAULT, PRESETS, Preset};
 use serde_json::json;
 
 use crate::args::PresetsArgs;
-use crate::report::{self, table};
+use crate::report;
+use crate::report::wrap::{entry, wrap};
+use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 
-/// Prints the parameter sets that come with the program, and those in the files given.
+/// Column of what is said about a preset.
+const COLUMN: usize = 15;
+
+const NOTE: &str = "Kernels are --gaussian SIGMA:WEIGHT and --bilateral SIGMA_XY:SIGMA_RGB:WEIGHT. Weights count every pair \
+                    of pixels twice, once from each end: pydensecrf writes twice these numbers.";
+
+/// Prints the parameter sets that come with the program, or those asked for.
 pub fn run(args: &PresetsArgs) -> Result<()> {
-    let mut all: Vec<Preset> = PRESETS.to_vec();
-    for path in &args.files {
-        all.push(read_preset(path)?);
-    }
+    let all: Vec<Preset> = if args.presets.is_empty() {
+        PRESETS.to_vec()
+    } else {
+        args.presets.iter().map(PresetSpec::resolve).collect::<relaxcrf::Result<_>>()?
+    };
     if args.json {
         return report::print_json(&all.iter().map(as_json).collect::<Vec<_>>());
     }
-    let mut shown = table(&["preset", "gaussian", "bilateral", "updates", "for", "from"]);
-    for p in &all {
-        let (sigma_xy, sigma_rgb, weight) = p.bilateral;
-        let normalization = match p.normalization.to_string().as_str() {
-            "symmetric" => String::new(),
-            other => format!(", normalization {other}"),
-        };
-        shown.add_row([
-            p.name.to_string(),
-            format!("{}:{}", p.gaussian.0, p.gaussian.1),
-            format!("{sigma_xy}:{sigma_rgb}:{weight}"),
-            p.iterations.to_string(),
-            p.summary.to_string(),
-            format!("{}{normalization}", p.source),
-        ]);
+    let in_full = args.long || !args.presets.is_empty();
+    let mut out: String = all.iter().map(|p| if in_full { full(p) } else { short(p) }).collect();
+    let more = if in_full {
+        ""
+    } else {
+        " Where the numbers come from: relaxcrf presets --long, or relaxcrf presets NAME."
+    };
+    let gap = if in_full { "" } else { "\n" };
+    out += &wrap(&format!("{gap}{NOTE}{more}"), 0);
+    report::print(&out)
+}
+
+/// Keeps lines from being broken between an option and its value.
+const NO_BREAK: &str = "\u{a0}";
+
+fn unbroken(lines: String) -> String {
+    lines.replace(NO_BREAK, " ")
+}
+
+/// The preset as options, to be typed or pasted; [`unbroken`] makes the spaces inside them plain ones.
+fn flags(p: &Preset) -> String {
+    let (sigma_xy, sigma_rgb, weight) = p.bilateral;
+    let mut flags = vec![
+        GaussianSpec::new(p.gaussian.0, p.gaussian.1).flag(),
+        BilateralSpec::new(sigma_xy, sigma_rgb, weight).flag(),
+    ];
+    if p.normalization != Normalization::default() {
+        flags.push(format!("--normalization {}", p.normalization));
     }
-    report::print(&format!(
-        "{shown}\n\nWeights count every pair twice, once from each end: pydensecrf writes twice these numbers. Kernels are \
-         SIGMA:WEIGHT and\nSIGMA_XY:SIGMA_RGB:WEIGHT, normalised symmetrically unless said otherwise. `updates` is the \
-         number of mean-field updates\nthat Python's refine makes, whose default is {DEFAULT}.\n"
-    ))
+    flags.push(format!("--method {}", p.method));
+    flags.iter().map(|flag| flag.replace(' ', NO_BREAK)).collect::<Vec<_>>().join(" ")
+}
+
+fn purpose(p: &Preset) -> String {
+    let default = if p.name == DEFAULT { " (the default)" } else { "" };
+    entry(&p.name, COLUMN, &format!("{}{default}", p.summary))
+}
+
+/// Purpose and options: two lines.
+fn short(p: &Preset) -> String {
+    purpose(p) + &unbroken(wrap(&format!("  {}", flags(p)), 2))
+}
+
+/// Everything, with an empty line behind.
+fn full(p: &Preset) -> String {
+    let (sigma_xy, sigma_rgb, weight) = p.bilateral;
+    let facts = [
+        ("  gaussian", format!("sigma {} pixels, weight {}", p.gaussian.0, p.gaussian.1)),
+        ("  bilateral", format!("sigma {sigma_xy} pixels and {sigma_rgb} colour units, weight {weight}")),
+        ("  normalised", p.normalization.to_string()),
+        ("  method", p.method.to_string()),
+        ("  from", p.source.to_string()),
+    ];
+    let facts: String = facts.iter().map(|(name, value)| entry(name, COLUMN, value)).collect();
+    let options = unbroken(entry("  options", COLUMN, &flags(p)));
+    format!("{}{facts}{options}\n", purpose(p))
 }
 
 fn as_json(p: &Preset) -> serde_json::Value {
@@ -45,6 +89,6 @@ fn as_json(p: &Preset) -> serde_json::Value {
         "name": p.name, "summary": p.summary, "source": p.source,
         "gaussian": { "sigma": p.gaussian.0, "weight": p.gaussian.1 },
         "bilateral": { "sigma_xy": p.bilateral.0, "sigma_rgb": p.bilateral.1, "weight": p.bilateral.2 },
-        "iterations": p.iterations, "normalization": p.normalization.to_string(),
+        "method": p.method, "normalization": p.normalization.to_string(),
     })
 }

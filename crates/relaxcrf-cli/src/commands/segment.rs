@@ -2,62 +2,95 @@
 
 mod tiled;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
-use relaxcrf::io::{self, LabelFile, Palette};
+use relaxcrf::io::{self, LabelFile};
 use relaxcrf::solve::solve;
+use serde::Serialize;
 
 use super::use_threads;
-use crate::args::{ModelArgs, SegmentArgs};
+use crate::args::{SegmentArgs, SegmentSource};
+use crate::choice::Choice;
+use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Input, Source};
 use crate::memory::Needs;
 use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
+use crate::report::picture::Picture;
 use crate::report::{self, Messages, RunReport};
+use crate::shares::{self, ClassShare, class_shares};
 
 /// Side of the tiles in a TIFF file that is written at once.
 const TIFF_SIDE: usize = 512;
 
+/// Column of the values in the summary, behind the longest name.
+const FACTS_COLUMN: usize = "lower bound".len() + 2;
+
+/// What `--json` prints.
+#[derive(Debug, Serialize)]
+struct SegmentReport {
+    #[serde(flatten)]
+    run: RunReport,
+    /// Shares of the labels that occur, before and after.
+    classes: Vec<ClassShare>,
+}
+
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
-    let source = Source::choose(&args.source.probs, args.source.unary.as_ref(), args.source.labels.as_ref());
+    let SegmentSource { probs, logits, unary, labels } = &args.source;
+    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
-    for output in [Some(&args.output), args.save_probs.as_ref()].into_iter().flatten() {
+    let mut appearance = Appearance::read(&args.show, &inputs)?;
+    inputs.extend([&args.show.colours.colours, &args.show.names].into_iter().flatten().map(PathBuf::as_path));
+    for output in
+        [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten()
+    {
         check_writable(output, &inputs)?;
+    }
+    if args.show.overlay.as_ref() == Some(&args.output) {
+        bail!("{}: cannot hold both the labels and the overlay; give two names", args.output.display());
     }
     if args.save_probs.as_ref() == Some(&args.output) {
         bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
     }
     use_threads(&args.common)?;
-    let model_args = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
+    let choice = Choice::new(&args.model, &args.preset, args.run.method.as_ref())?;
     let resources = &args.resources;
     if let Some(tile) = args.tiles.tile {
         if resources.dry_run || resources.max_memory.is_some() {
             bail!("--tile bounds memory by itself: give --tile-memory instead of --max-memory or --dry-run");
         }
-        return tiled::run(args, tile, source, &model_args);
+        return tiled::run(args, tile, source, &choice, &appearance);
     }
     if resources.dry_run || resources.max_memory.is_some() {
-        let (unary, method) = (&args.unary, &args.run.method);
-        let needs = Needs::of_files(&args.image, source, unary, &model_args, method, resources.max_memory)?;
+        let (model, method) = (&choice.model, &choice.method);
+        let needs = Needs::of_files(&args.image, source, &args.unary, model, method, resources.max_memory)?;
         resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
         if resources.dry_run {
-            return needs.show(Some(forecast(args, source, &model_args)?), args.common.json);
+            return needs.show(Some(forecast(args, source, &choice)?), args.common.json);
         }
     }
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages(args.common.quiet);
-    let model = inputs::model(&args.image, source, &args.unary, &model_args, args.common.seed, &messages)?;
+    let Input { image, model, values } =
+        inputs::read(&args.image, source, &args.unary, &choice.model, args.common.seed, &messages)?;
+    // Only an overlay needs the image again.
+    let image = args.show.overlay.is_some().then_some(image);
+    appearance.fit(model.labels(), &messages);
     let settings = args.run.limits.settings(args.common.seed);
-    report::explain(&args.run, &model, &settings, &messages);
-    meter.start(&args.run.method, &settings);
-    let solution = solve(&model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    if args.run.explain {
+        report::explain(&choice.method, &model, &settings, &messages);
+    }
+    meter.start(&choice.method, &settings);
+    let solution = solve(&model, &choice.method, None, &settings, &mut |p| meter.show(p))?;
+    let solution = args.run.take.labels_of(solution);
+    report::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
     drop(meter);
 
     let (height, width) = (model.sizes()[0], model.sizes()[1]);
@@ -65,27 +98,39 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     if let Some(path) = &args.save_probs {
         together.write(path, || write_beliefs(path, width, height, &solution.beliefs))?;
     }
-    let labels = solution.labeling.as_slice();
+    let labels = &*values.restore(solution.labeling.as_slice());
+    let palette = values.colours(appearance.given())?;
     together.write(&args.output, || -> Result<()> {
         if inputs::is_tiff(&args.output) {
             let geo = tiled::geo_tags(args, source)?;
             let (path, side) = (args.output.as_path(), TIFF_SIDE);
-            let file = LabelFile { path, width, height, labels: model.labels(), side, geo: &geo };
-            file.write::<relaxcrf::Error>(&Palette::voc(), |put| put(&[0..height, 0..width], labels))?;
+            let file = LabelFile { path, width, height, labels: values.end(model.labels()), side, geo: &geo };
+            file.write::<relaxcrf::Error>(&palette, |put| put(&[0..height, 0..width], labels))?;
         } else {
-            io::write_labels(&args.output, width, height, labels, &Palette::voc())?;
+            io::write_labels(&args.output, width, height, labels, &palette)?;
         }
         Ok(())
     })?;
+    if let (Some(path), Some(image)) = (&args.show.overlay, &image) {
+        let png = Picture::overlay(image, solution.labeling.as_slice(), &appearance.palette).png()?;
+        together.write(path, || io::write_atomically(path, |out| out.write_all(&png)))?;
+    }
+    let mut classes =
+        class_shares(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
+    classes.iter_mut().for_each(|class| class.label = values.value(class.label));
 
     if args.common.json {
-        return report::print_json(&RunReport::new(&model, &args.run.method, &solution, true));
+        let run = RunReport::new(&model, &choice.method, &solution, true);
+        let run = run.with_trace(&solution.trace, args.run.trace.trace);
+        return report::print_json(&SegmentReport { run, classes });
     }
     if args.common.quiet {
         return Ok(());
     }
-    let report = RunReport::new(&model, &args.run.method, &solution, false);
+    let report = RunReport::new(&model, &choice.method, &solution, false);
     let parts = [report.energy, report.unary_energy, report.pairwise_energy].map(report::number);
+    let written =
+        [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten();
     let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
     report::print(&report::facts(&[
         ("method", format!("{}: {}", report.method, report.status)),
@@ -93,18 +138,21 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         ("lower bound", report::optional(report.lower_bound, report::number)),
         ("gap", report::optional(report.gap, report::percent)),
         ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
+        ("pixels", shares::summary(&classes, FACTS_COLUMN)),
         ("calls", calls),
         ("seconds", format!("{:.2}", report.seconds)),
-        ("written", args.output.display().to_string()),
+        ("written", written.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
     ]))
 }
 
 /// Seconds that the run would take on one thread.
-fn forecast(args: &SegmentArgs, source: Source, model: &ModelArgs) -> Result<f64> {
+fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> {
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, labels, rows) = inputs::image_and_rows(&args.image, source, &args.unary, &quiet)?;
+    let (image, unary) =
+        inputs::image_and_unary(&args.image, source, &args.unary.for_model(&choice.model), &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
-    let rate = seconds_per_pixel(&image, &rows, labels, model, &args.run.method, &settings)?;
+    let rate =
+        seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)?;
     Ok(rate * (image.width * image.height) as f64)
 }
 

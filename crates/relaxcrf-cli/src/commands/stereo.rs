@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use relaxcrf::solve::solve;
+use relaxcrf::solve::{Method, Pipeline, solve};
 use serde::Serialize;
 
 use super::use_threads;
@@ -48,16 +48,20 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         ));
     }
     let settings = args.run.limits.settings(seed);
-    report::explain(&args.run, &pair.model, &settings, &messages);
-    meter.start(&args.run.method, &settings);
-    let solution = solve(&pair.model, &args.run.method, None, &settings, &mut |p| meter.show(p))?;
+    let method = args.method();
+    if args.run.explain {
+        report::explain(&method, &pair.model, &settings, &messages);
+    }
+    meter.start(&method, &settings);
+    let solution = solve(&pair.model, &method, None, &settings, &mut |p| meter.show(p))?;
+    let solution = args.run.take.labels_of(solution);
     let labels = solution.labeling.as_slice();
-    if let ([first, rest @ ..], true) = (labels, args.disparities > 1)
-        && rest.iter().all(|l| l == first)
-    {
+    if let Some((disparity, energy)) = solution.constant_below().filter(|_| !method.is_unary()) {
         messages.warn(&format!(
-            "every pixel has disparity {first}: no labelling of lower energy was found, so the kernels' weights are too \
-             large for these matching costs"
+            "disparity {disparity} at every pixel has lower energy ({}) than these disparities ({}): the kernels' weights \
+             are too large for these matching costs",
+            report::number(energy),
+            report::number(solution.energy.total())
         ));
     }
     drop(meter);
@@ -78,7 +82,8 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     }
 
     let scores = truth.as_ref().map(|t| t.scores(labels));
-    let run = RunReport::new(&pair.model, &args.run.method, &solution, args.common.json);
+    let run = RunReport::new(&pair.model, &method, &solution, args.common.json)
+        .with_trace(&solution.trace, args.run.trace.trace);
     if args.common.json {
         return report::print_json(&StereoReport { run, truth: scores });
     }
@@ -89,6 +94,10 @@ pub fn run(args: &StereoArgs) -> Result<()> {
 }
 
 impl StereoArgs {
+    fn method(&self) -> Pipeline {
+        self.run.method.clone().unwrap_or_else(|| Method::MeanField.into())
+    }
+
     /// Grey values per disparity: as given, or for 8 bits as in the truth file.
     fn png_scale(&self) -> Option<f64> {
         let as_truth =
@@ -102,13 +111,13 @@ fn check_resources(args: &StereoArgs) -> Result<()> {
     let left = relaxcrf::io::read_image(&args.left)?;
     let what = format!("{} with {}", args.left.display(), args.right.display());
     let model = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
-    let needs = Needs::of_image(what, &left, args.disparities, &model, &args.run.method)?;
+    let needs = Needs::of_image(what, &left, args.disparities, &model, &args.method())?;
     args.resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
     if args.resources.dry_run {
         let files = (args.left.as_path(), args.right.as_path());
         let (left, _, costs) = disparity::read_costs(files, args.disparities, &args.cost)?;
         let settings = args.run.limits.settings(args.common.seed);
-        let rate = seconds_per_pixel(&left, &costs, args.disparities, &model, &args.run.method, &settings)?;
+        let rate = seconds_per_pixel(&left, &costs, args.disparities, &model, &args.method(), &settings)?;
         return needs.show(Some(rate * (left.width * left.height) as f64), args.common.json);
     }
     Ok(())

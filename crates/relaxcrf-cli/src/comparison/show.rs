@@ -35,16 +35,14 @@ impl Comparison {
             ("iterations", Best::None),
             ("ended by", Best::None),
         ]);
-        for Run { report: r, own_energy, .. } in &self.runs {
+        for Run { report: r, .. } in &self.runs {
             let whole = |n: usize| Cell::number(n as f64, |v| format!("{v:.0}"));
-            let gap =
-                r.lower_bound.map(|b| ((own_energy - b) / own_energy.abs().max(f64::MIN_POSITIVE)).max(0.0));
             sheet.add(vec![
                 r.method.clone().into(),
-                Cell::number(*own_energy, report::number),
+                Cell::number(r.energy, report::number),
                 Cell::number(r.final_energy, report::number),
                 Cell::number(r.lower_bound, report::number),
-                Cell::number(gap, percent),
+                Cell::number(r.gap, percent),
                 Cell::number(r.seconds, |v| format!("{v:.2}")),
                 whole(r.filter_calls),
                 whole(r.ordered_calls),
@@ -129,7 +127,7 @@ impl Comparison {
             }
             let points = run.trace.iter().filter_map(|p| p.own_energy.map(|e| (place(p), e)));
             // Roundings at the end of a stage may be better than the beliefs' own labels.
-            points.chain(run.trace.last().map(|last| (place(last), run.own_energy))).collect()
+            points.chain(run.trace.last().map(|last| (place(last), run.report.energy))).collect()
         };
         let curves: Vec<Vec<(f64, f64)>> = self.runs.iter().map(curve).collect();
         let mut plot = Plot::new(
@@ -162,7 +160,7 @@ impl Comparison {
         let beaten: Vec<&str> = self
             .runs
             .iter()
-            .filter(|r| r.own_energy > self.constant_energy)
+            .filter(|r| r.report.energy > self.constant_energy)
             .map(|r| r.report.method.as_str())
             .collect();
         if !beaten.is_empty() {
@@ -207,7 +205,7 @@ impl Comparison {
         labels.extend(problem.truth_picture());
         labels.extend(self.runs.iter().map(|r| (r.caption(), problem.picture(r.labeling.as_slice()))));
         let mut errors = Vec::new();
-        let best = self.runs.iter().min_by(|a, b| a.own_energy.total_cmp(&b.own_energy));
+        let best = self.runs.iter().min_by(|a, b| a.report.energy.total_cmp(&b.report.energy));
         for run in &self.runs {
             let reference = best.map(|b| b.labeling.as_slice()).unwrap_or_default();
             errors.push((run.report.method.clone(), problem.errors(run.labeling.as_slice(), reference)));
@@ -246,7 +244,7 @@ impl Run {
             Some(Quality::Stereo(s)) => format!(", {} off by more than 1", percent(s.all.bad_1)),
             None => String::new(),
         };
-        format!("{}: energy {}{quality}", self.report.method, report::number(self.own_energy))
+        format!("{}: energy {}{quality}", self.report.method, report::number(self.report.energy))
     }
 }
 

@@ -3,8 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use minijinja::value::Value;
-use minijinja::{Environment, context};
 use relaxcrf::io::write_atomically;
 
 use super::picture::Picture;
@@ -55,13 +53,21 @@ impl Section {
 impl Page {
     /// The HTML text.
     pub fn html(&self) -> Result<String> {
-        let mut environment = Environment::new();
-        environment.add_template("page.html", include_str!("page.html"))?;
-        let sections = self.sections.iter().map(section).collect::<Result<Vec<_>>>()?;
-        let version = env!("CARGO_PKG_VERSION");
-        Ok(environment.get_template("page.html")?.render(
-            context! { title => self.title, lead => self.lead, sections => sections, version => version },
-        )?)
+        let lead = if self.lead.is_empty() {
+            String::new()
+        } else {
+            format!("<p class=\"lead\">{}</p>", escape(&self.lead))
+        };
+        let sections = self.sections.iter().map(section).collect::<Result<String>>()?;
+        Ok(fill(
+            include_str!("page.html"),
+            &[
+                ("title", &escape(&self.title)),
+                ("lead", &lead),
+                ("sections", &sections),
+                ("version", env!("CARGO_PKG_VERSION")),
+            ],
+        ))
     }
 
     /// Writes the page, whole or not at all.
@@ -75,37 +81,88 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     write_atomically(path, |out| out.write_all(text.as_bytes())).context("nothing was written")
 }
 
-fn section(section: &Section) -> Result<Value> {
-    let blocks = section.blocks.iter().map(block).collect::<Result<Vec<_>>>()?;
-    Ok(context! { title => section.title, blocks => blocks })
+/// Text that cannot be taken for markup, in elements and between double quotes.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-fn block(block: &Block) -> Result<Value> {
+/// Puts values in the places `{{ name }}` of a template. The values are markup already.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut parts = template.split("{{ ");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let (name, rest) = part.split_once(" }}").unwrap_or((part, ""));
+        let value = values.iter().find(|(known, _)| *known == name);
+        debug_assert!(value.is_some(), "no value for {name}");
+        out += value.map_or("", |(_, value)| value);
+        out += rest;
+    }
+    out
+}
+
+fn section(section: &Section) -> Result<String> {
+    let title = match section.title.as_str() {
+        "" => String::new(),
+        title => format!("<h2>{}</h2>\n", escape(title)),
+    };
+    let blocks = section.blocks.iter().map(block).collect::<Result<String>>()?;
+    Ok(format!("<section>\n{title}{blocks}</section>\n"))
+}
+
+fn block(block: &Block) -> Result<String> {
     Ok(match block {
-        Block::Text(text) => context! { kind => "text", text => text },
-        Block::Warning(text) => context! { kind => "warning", text => text },
-        Block::Facts(facts) => context! { kind => "facts", facts => facts },
-        Block::Table(sheet) => {
-            let names: Vec<&str> = sheet.columns.iter().map(|c| c.name.as_str()).collect();
-            context! { kind => "table", names => names, rows => sheet.shown() }
+        Block::Text(text) => format!("<p>{}</p>\n", escape(text)),
+        Block::Warning(text) => format!("<p class=\"warning\" role=\"note\">{}</p>\n", escape(text)),
+        Block::Facts(facts) => {
+            let fact = |(name, value): &(String, String)| {
+                format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value))
+            };
+            format!("<dl>{}</dl>\n", facts.iter().map(fact).collect::<String>())
         }
+        Block::Table(sheet) => table(sheet),
         Block::Plots(plots) => {
             // Our own markup, every text in it escaped.
             let drawn = |p: &Plot| {
-                let [wide, narrow] = [WIDE, NARROW].map(|w| Value::from_safe_string(p.svg(w)));
-                context! { wide => wide, narrow => narrow }
+                let [wide, narrow] = [WIDE, NARROW].map(|w| p.svg(w));
+                format!(
+                    "<figure class=\"plot-figure\"><div class=\"wide\">{wide}</div>\
+                     <div class=\"narrow\">{narrow}</div></figure>"
+                )
             };
-            let plots: Vec<Value> = plots.iter().filter(|p| !p.is_empty()).map(drawn).collect();
-            context! { kind => "plots", plots => plots }
+            let plots: String = plots.iter().filter(|p| !p.is_empty()).map(drawn).collect();
+            format!("<div class=\"plots\">{plots}</div>\n")
         }
         Block::Pictures(pictures) => {
-            let shown = |(caption, p): &(String, Picture)| {
-                let uri = Value::from_safe_string(p.data_uri()?);
-                Ok(context! { caption => caption, uri => uri, width => p.width, height => p.height })
-            };
-            context! { kind => "pictures", pictures => pictures.iter().map(shown).collect::<Result<Vec<_>>>()? }
+            let pictures = pictures.iter().map(|(caption, p)| figure(&escape(caption), p));
+            format!("<div class=\"pictures\">{}</div>\n", pictures.collect::<Result<String>>()?)
         }
     })
+}
+
+fn table(sheet: &Sheet) -> String {
+    let names = sheet.columns.iter().map(|c| format!("<th scope=\"col\">{}</th>", escape(&c.name)));
+    let cell = |(text, is_best): &(String, bool)| {
+        let class = if *is_best { " class=\"best\"" } else { "" };
+        format!("<td{class}>{}</td>", escape(text))
+    };
+    let shown = sheet.shown();
+    let rows = shown.iter().map(|row| format!("<tr>{}</tr>\n", row.iter().map(cell).collect::<String>()));
+    format!(
+        "<div class=\"scroll\"><table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody></table></div>\n",
+        names.collect::<String>(),
+        rows.collect::<String>()
+    )
+}
+
+/// A picture with its caption, which is markup already. Touching it enlarges it.
+fn figure(caption: &str, picture: &Picture) -> Result<String> {
+    let Picture { width, height, .. } = picture;
+    let address = picture.data_uri()?;
+    Ok(format!(
+        "<figure><label><input type=\"checkbox\" aria-label=\"enlarge {caption}\">\
+         <img src=\"{address}\" alt=\"{caption}\" width=\"{width}\" height=\"{height}\"></label>\
+         <figcaption>{caption}</figcaption></figure>"
+    ))
 }
 
 #[cfg(test)]
@@ -137,6 +194,7 @@ mod tests {
             assert!(html.contains(text), "{text} is missing in {html}");
         }
         assert!(!html.contains("<script"));
+        assert!(!html.contains("{{") && !html.contains("}}"), "every place of the template is filled");
         assert_eq!(html.matches("<figure").count(), 2, "one plot that is not empty, one picture");
         assert_eq!(html.matches("<svg xmlns").count(), 2, "wide and narrow");
         // The only address is the name of the SVG language, which no browser visits.

@@ -16,6 +16,25 @@ pub struct Picture {
 /// What is not known, in maps of numbers.
 const UNKNOWN: [u8; 3] = [64, 64, 64];
 
+/// Colours of [`Picture::changes`].
+const PUT_RIGHT: [u8; 3] = [30, 150, 72];
+const MADE_WRONG: [u8; 3] = [214, 40, 52];
+const STILL_WRONG: [u8; 3] = [238, 178, 56];
+
+/// Borders of labels are one pixel thick for every so many pixels of an image's longer side.
+const BORDER_EVERY: usize = 800;
+
+/// An image's values as bytes, stretched if they do not fit.
+fn display_bytes(image: &Image) -> Vec<u8> {
+    let finite = || image.data.iter().copied().filter(|v| v.is_finite());
+    let (low, high) = (finite().fold(0.0f32, f32::min), finite().fold(0.0f32, f32::max));
+    if low >= 0.0 && high > 1.0 && high <= 255.0 || low >= high {
+        return image.to_bytes();
+    }
+    let high = if high <= 1.0 && low >= 0.0 { 1.0 } else { high };
+    image.data.iter().map(|v| (255.0 * (v - low) / (high - low)).round() as u8).collect()
+}
+
 /// From a share between 0 and 1 to a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColourMap {
@@ -41,15 +60,38 @@ impl ColourMap {
 
 impl Picture {
     /// From colours, one per pixel.
-    fn from_pixels(width: usize, height: usize, colours: impl Iterator<Item = [u8; 3]>) -> Self {
+    pub fn from_pixels(width: usize, height: usize, colours: impl Iterator<Item = [u8; 3]>) -> Self {
         Self { width, height, rgb: colours.flatten().collect() }
     }
 
-    /// A photograph: grey, colour, or the first three of more channels.
+    /// A photograph: grey, colour, or the first three of more channels. Values beyond 0 to 255, and images from 0 to 1,
+    /// are stretched to that range.
     pub fn photo(image: &Image) -> Self {
-        let bytes = image.to_bytes();
+        let bytes = display_bytes(image);
         let colour = |p: &[u8]| if p.len() < 3 { [p[0]; 3] } else { [p[0], p[1], p[2]] };
         Self::from_pixels(image.width, image.height, bytes.chunks_exact(image.channels).map(colour))
+    }
+
+    /// An image with the labels' colours blended in and white borders between labels.
+    pub fn overlay(image: &Image, labels: &[u16], palette: &Palette) -> Self {
+        let mut picture = Self::photo(image);
+        let (width, height) = (picture.width, picture.height);
+        // As visible in large images, which are shown smaller, as in small ones.
+        let thickness = (width.max(height) / BORDER_EVERY).max(1);
+        let label = |x: usize, y: usize| labels.get(y * width + x);
+        for (at, pixel) in picture.rgb.chunks_exact_mut(3).enumerate() {
+            let (x, y) = (at % width, at / width);
+            let right = label((x + thickness).min(width - 1), y);
+            let below = label(x, (y + thickness).min(height - 1));
+            let own = label(x, y);
+            if own != right || own != below {
+                pixel.fill(255);
+            } else if let Some(&own) = own {
+                let colour = palette.colour(own);
+                pixel.iter_mut().zip(colour).for_each(|(p, c)| *p = u8::midpoint(*p, c));
+            }
+        }
+        picture
     }
 
     /// A label map; labels from `known` on (void marks) are grey.
@@ -85,6 +127,32 @@ impl Picture {
         };
         let values: Vec<f32> = beliefs.as_slice().chunks_exact(labels).map(entropy).collect();
         Self::numbers(size, &values, (0.0, 1.0), ColourMap::Inferno)
+    }
+
+    /// Where labels became right or wrong, over the picture in pale grey.
+    ///
+    /// `right` says for each pixel whether its label was right before and whether it is right after.
+    pub fn changes(&self, right: impl Iterator<Item = (bool, bool)>) -> Self {
+        let colour = |(pixel, right): (&[u8], (bool, bool))| {
+            let light = pixel.iter().map(|&v| u32::from(v)).sum::<u32>() / 3;
+            let pale = 150 + (light * 100 / 255) as u8;
+            match right {
+                (true, true) => [pale; 3],
+                (false, true) => PUT_RIGHT,
+                (true, false) => MADE_WRONG,
+                (false, false) => STILL_WRONG,
+            }
+        };
+        Self::from_pixels(self.width, self.height, self.rgb.chunks_exact(3).zip(right).map(colour))
+    }
+
+    /// The part of `size` whose upper left pixel is `corner`, as far as the picture goes.
+    pub fn crop(&self, corner: (usize, usize), size: (usize, usize)) -> Self {
+        let (left, right) = (corner.0.min(self.width), (corner.0 + size.0).min(self.width));
+        let (top, bottom) = (corner.1.min(self.height), (corner.1 + size.1).min(self.height));
+        let row = |y: usize| &self.rgb[3 * (y * self.width + left)..3 * (y * self.width + right)];
+        let rgb = (top..bottom).flat_map(|y| row(y).iter().copied()).collect();
+        Self { width: right - left, height: bottom - top, rgb }
     }
 
     /// At most `side` pixels wide and high, by leaving out pixels: labels do not mix.
@@ -136,6 +204,39 @@ mod tests {
         let grey = Image::new(1, 1, 1, vec![9.0]).unwrap();
         assert_eq!(Picture::photo(&grey).rgb, [9, 9, 9]);
         assert_ne!(ColourMap::Turbo.colour(0.3), ColourMap::Turbo.colour(0.32));
+    }
+
+    #[test]
+    fn overlay_blends_colours_and_draws_borders() {
+        let image = Image::new(4, 2, 3, vec![100.0; 24]).unwrap();
+        let p = Picture::overlay(&image, &[0, 0, 1, 1, 0, 0, 1, 1], &Palette::voc());
+        let row = [[50, 50, 50], [255; 3], [114, 50, 50], [114, 50, 50]].concat();
+        assert_eq!(p.rgb, [row.clone(), row].concat());
+    }
+
+    #[test]
+    fn photo_is_stretched_unless_its_values_are_bytes() {
+        let rgb = |values: [f32; 2]| Picture::photo(&Image::new(2, 1, 1, values.to_vec()).unwrap()).rgb;
+        assert_eq!(rgb([0.0, 200.0]), [0, 0, 0, 200, 200, 200]);
+        assert_eq!(rgb([0.0, 0.5]), [0, 0, 0, 128, 128, 128]);
+        assert_eq!(rgb([0.0, 65_535.0]), [0, 0, 0, 255, 255, 255]);
+        assert_eq!(rgb([-1.0, 1.0]), [0, 0, 0, 255, 255, 255]);
+        assert_eq!(rgb([0.0, 0.0]), [0; 6]);
+    }
+
+    #[test]
+    fn changes_are_green_where_put_right_and_red_where_made_wrong() {
+        let grey = Picture::photo(&Image::new(4, 1, 1, vec![0.0; 4]).unwrap());
+        let p = grey.changes([(true, true), (false, true), (true, false), (false, false)].into_iter());
+        assert_eq!(p.rgb, [[150; 3], PUT_RIGHT, MADE_WRONG, STILL_WRONG].concat());
+    }
+
+    #[test]
+    fn crop_keeps_the_part_that_lies_in_the_picture() {
+        let p = Picture::from_pixels(3, 2, (0..6).map(|v| [v; 3]));
+        assert_eq!(p.crop((1, 0), (1, 2)), Picture::from_pixels(1, 2, [[1; 3], [4; 3]].into_iter()));
+        assert_eq!(p.crop((2, 1), (5, 5)), Picture::from_pixels(1, 1, [[5; 3]].into_iter()));
+        assert_eq!(p.crop((9, 9), (1, 1)).width, 0);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::decode::decode;
 use super::decoders::guarded;
 use super::limits::{by, check_whole, reserve};
 use super::palette::Palette;
@@ -35,8 +36,8 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
         Kind::Pfm => {
             Err(Error::file(path, "holds floating-point numbers; wanted an indexed or grey picture"))
         }
-        Kind::Other if tiff::is_raster(path)? => Raster::labels(path)?.into_labels(),
-        Kind::Other => from_picture(path, source),
+        Kind::Tiff if tiff::is_raster(path)? => Raster::labels(path)?.into_labels(),
+        _ => from_picture(path, source),
     }
 }
 
@@ -52,16 +53,9 @@ fn from_array(path: &Path, (shape, labels): (Vec<usize>, Vec<u16>)) -> Result<La
 }
 
 fn from_picture(path: &Path, source: Source) -> Result<LabelMap> {
-    let picture = picture::decode(path, source)?;
-    let (width, height) = (picture.width() as usize, picture.height() as usize);
-    use image::DynamicImage::{ImageLuma8, ImageLuma16, ImageLumaA8, ImageLumaA16};
-    let labels = match picture {
-        ImageLuma8(p) => p.into_raw().into_iter().map(u16::from).collect(),
-        ImageLuma16(p) => p.into_raw(),
-        ImageLumaA8(p) => p.pixels().map(|v| u16::from(v[0])).collect(),
-        ImageLumaA16(p) => p.pixels().map(|v| v[0]).collect(),
-        _ => return Err(colour(path)),
-    };
+    let picture = decode(path, source)?;
+    let (width, height) = (picture.layout.width, picture.layout.height);
+    let labels = picture.into_numbers().ok_or_else(|| colour(path))?;
     Ok(LabelMap { width, height, labels })
 }
 

@@ -17,8 +17,11 @@
 
 mod array;
 mod atomic;
+mod bmp;
 mod c_unary;
+mod decode;
 mod decoders;
+mod jpeg;
 mod labels;
 mod limits;
 mod npy;
@@ -26,6 +29,7 @@ mod npz;
 mod palette;
 mod pfm;
 mod picture;
+mod png;
 mod png_rows;
 mod pnm;
 mod preset;
@@ -59,10 +63,14 @@ enum Kind {
     Npy,
     Zip,
     Png,
+    Jpeg,
+    Bmp,
+    /// TIFF and BigTIFF.
+    Tiff,
     /// Netpbm in all its flavours but PFM.
     Pnm,
     Pfm,
-    /// Left to the image library to recognise.
+    /// None of these.
     Other,
 }
 
@@ -147,6 +155,9 @@ fn kind_of(start: &[u8]) -> Kind {
         // The second form is an archive without entries.
         [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Kind::Zip,
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'] => Kind::Png,
+        [0xff, 0xd8, 0xff, ..] => Kind::Jpeg,
+        [b'B', b'M', ..] => Kind::Bmp,
+        [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..] => Kind::Tiff,
         [b'P', b'F' | b'f', b' ' | b'\n' | b'\r' | b'\t', ..] => Kind::Pfm,
         [b'P', b'1'..=b'7', ..] => Kind::Pnm,
         _ => Kind::Other,
@@ -161,6 +172,29 @@ pub(crate) mod testing {
     /// A directory for one test's files, removed when dropped.
     pub fn folder() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
+    }
+
+    /// A BMP file of 24 bits per pixel from red, green and blue of each pixel.
+    pub fn bmp24(width: usize, height: usize, rgb: &[u8]) -> Vec<u8> {
+        let number = |v: usize| (v as u32).to_le_bytes();
+        let row = (3 * width).next_multiple_of(4);
+        let mut file = b"BM".to_vec();
+        for value in [54 + row * height, 0, 54, 40, width, height] {
+            file.extend(number(value));
+        }
+        file.extend([1, 0, 24, 0]);
+        file.extend([0; 24]);
+        for line in rgb.chunks_exact(3 * width).rev() {
+            let start = file.len();
+            line.chunks_exact(3).for_each(|p| file.extend([p[2], p[1], p[0]]));
+            file.resize(start + row, 0);
+        }
+        file
+    }
+
+    /// A binary PPM file.
+    pub fn ppm(width: usize, height: usize, rgb: &[u8]) -> Vec<u8> {
+        [format!("P6 {width} {height} 255\n").as_bytes(), rgb].concat()
     }
 
     /// Measured data that is not part of the project; `None` (said aloud) where it is absent.

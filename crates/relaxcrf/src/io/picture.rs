@@ -1,15 +1,13 @@
 //! Pictures.
 
-use std::io::{self, Cursor, Read};
+use std::io;
 use std::path::Path;
 
-use image::{DynamicImage, ImageDecoder, ImageReader};
-
 use super::atomic::write_atomically;
-use super::decoders::guarded;
-use super::limits::{by, check_pixels, check_whole};
+use super::decode::{decode, layout};
+use super::limits::{by, check_pixels};
 use super::windows::Raster;
-use super::{Kind, Source, npy, npz, open, pfm, tiff};
+use super::{Kind, npy, npz, open, pfm, tiff};
 use crate::error::{Error, Result};
 use crate::image::Image;
 
@@ -24,8 +22,8 @@ pub fn read_image(path: &Path) -> Result<Image> {
         Kind::Npy => from_array(path, npy::read(path, &mut source.reader, source.length)?),
         Kind::Zip => from_array(path, npz::read(path, source, &["image", "arr_0"], true)?),
         Kind::Pfm => pfm::read_pfm(path),
-        Kind::Other if tiff::is_raster(path)? => Raster::image(path)?.into_image(),
-        Kind::Png | Kind::Pnm | Kind::Other => Ok(from_picture(decode(path, source)?)),
+        Kind::Tiff if tiff::is_raster(path)? => Raster::image(path)?.into_image(),
+        _ => Ok(decode(path, source)?.into_image()),
     }
 }
 
@@ -39,12 +37,15 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
             let image = pfm::read_pfm(path)?;
             return Ok((image.width, image.height, image.channels));
         }
-        Kind::Other if tiff::is_raster(path)? => {
+        Kind::Tiff if tiff::is_raster(path)? => {
             let raster = Raster::image(path)?;
             return Ok((raster.width(), raster.height(), raster.channels()));
         }
-        Kind::Png | Kind::Pnm | Kind::Other => {
-            return guarded(path, || picture_size(path, source));
+        _ => {
+            let length = source.length;
+            let layout = layout(path, source)?;
+            check_pixels(path, layout.width as u64, layout.height as u64, length)?;
+            return Ok((layout.width, layout.height, layout.colours()));
         }
     };
     match shape[..] {
@@ -58,20 +59,6 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
             ),
         )),
     }
-}
-
-fn picture_size(path: &Path, source: Source) -> Result<(usize, usize, usize)> {
-    let fail = |why: String| Error::file(path, format!("the picture cannot be read: {why}"));
-    let decoder = ImageReader::new(source.reader)
-        .with_guessed_format()
-        .map_err(|e| fail(e.to_string()))?
-        .into_decoder()
-        .map_err(|e| fail(e.to_string()))?;
-    let (width, height) = decoder.dimensions();
-    check_pixels(path, width.into(), height.into(), source.length)?;
-    let colour = decoder.color_type();
-    let channels = usize::from(colour.channel_count()) - usize::from(colour.has_alpha());
-    Ok((width as usize, height as usize, channels))
 }
 
 fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Image> {
@@ -89,75 +76,6 @@ fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Imag
             ),
         )
     })
-}
-
-/// Decodes with the image library, after checking the size that the header claims.
-pub(super) fn decode(path: &Path, source: Source) -> Result<DynamicImage> {
-    guarded(path, || decode_checked(path, source))
-}
-
-fn decode_checked(path: &Path, source: Source) -> Result<DynamicImage> {
-    let fail = |e: image::ImageError| Error::file(path, format!("the picture cannot be read: {e}"));
-    let Source { mut reader, length, .. } = source;
-    // The size is asked of one decoder and the pixels of another, so the bytes are held in between.
-    let mut bytes = super::limits::reserve(path, usize::try_from(length).unwrap_or(usize::MAX))?;
-    reader
-        .by_ref()
-        .take(length)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::file(path, format!("cannot be read: {e}")))?;
-    let guess = |bytes| ImageReader::new(Cursor::new(bytes)).with_guessed_format();
-    let unreadable = |e: io::Error| Error::file(path, format!("cannot be read: {e}"));
-    let first = guess(&bytes).map_err(unreadable)?;
-    if first.format().is_none() {
-        return Err(Error::file(
-            path,
-            "is no picture known here; wanted PNG, JPEG, BMP, PNM, TIFF, PFM or .npy",
-        ));
-    }
-    let (width, height) = first.into_dimensions().map_err(fail)?;
-    check_whole(path, width.into(), height.into(), length)?;
-    let mut second = guess(&bytes).map_err(unreadable)?;
-    let mut limits = image::Limits::no_limits();
-    // Room for four 16-bit channels of the largest picture; its size has been checked above.
-    limits.max_alloc = Some(8 * super::MAX_PIXELS as u64);
-    second.limits(limits);
-    second.decode().map_err(fail)
-}
-
-fn from_picture(picture: DynamicImage) -> Image {
-    let (width, height) = (picture.width() as usize, picture.height() as usize);
-    let has_alpha = picture.color().has_alpha();
-    let stored = usize::from(picture.color().channel_count());
-    let channels = stored - usize::from(has_alpha);
-    let keep = |values: &mut dyn Iterator<Item = f32>| -> Vec<f32> {
-        let mut at = 0;
-        values
-            .filter(|_| {
-                let kept = at < channels;
-                at = (at + 1) % stored;
-                kept
-            })
-            .collect()
-    };
-    use DynamicImage as D;
-    let byte = |v: &u8| f32::from(*v);
-    let word = |v: &u16| f32::from(*v) / 257.0;
-    let data = match &picture {
-        D::ImageLuma8(p) => keep(&mut p.iter().map(byte)),
-        D::ImageLumaA8(p) => keep(&mut p.iter().map(byte)),
-        D::ImageRgb8(p) => keep(&mut p.iter().map(byte)),
-        D::ImageRgba8(p) => keep(&mut p.iter().map(byte)),
-        D::ImageLuma16(p) => keep(&mut p.iter().map(word)),
-        D::ImageLumaA16(p) => keep(&mut p.iter().map(word)),
-        D::ImageRgb16(p) => keep(&mut p.iter().map(word)),
-        D::ImageRgba16(p) => keep(&mut p.iter().map(word)),
-        D::ImageRgb32F(p) => keep(&mut p.iter().copied()),
-        D::ImageRgba32F(p) => keep(&mut p.iter().copied()),
-        // The library may add kinds of pictures; all of them convert to this one.
-        other => return from_picture(D::ImageRgb16(other.to_rgb16())),
-    };
-    Image { width, height, channels, data }
 }
 
 /// Writes a picture of one or three channels as an 8-bit PNG, values rounded and clamped to 0..255.
@@ -253,26 +171,48 @@ pub(super) fn write_png(
 mod tests {
     use std::fs;
 
-    use image::{ImageBuffer, Luma, LumaA, Rgb, Rgba};
-
-    use super::super::testing::{folder, shared};
+    use super::super::testing::{bmp24, folder, ppm, shared};
     use super::super::{read_labels, write_npy_f32};
     use super::*;
+
+    /// A PNG of 8 bits, or of 16 if there are twice as many bytes.
+    fn write_any_png(path: &Path, (width, height): (usize, usize), kind: png::ColorType, bytes: &[u8]) {
+        let wide = bytes.len() == 2 * width * height * kind.samples();
+        let depth = if wide { png::BitDepth::Sixteen } else { png::BitDepth::Eight };
+        write_png(path, width, height, bytes, |e| {
+            e.set_color(kind);
+            e.set_depth(depth);
+        })
+        .unwrap();
+    }
+
+    fn write_tiff<C: ::tiff::encoder::colortype::ColorType>(
+        path: &Path,
+        size: (u32, u32),
+        values: &[C::Inner],
+    ) where
+        [C::Inner]: ::tiff::encoder::TiffValue,
+    {
+        let mut encoder = ::tiff::encoder::TiffEncoder::new(fs::File::create(path).unwrap()).unwrap();
+        encoder.write_image::<C>(size.0, size.1, values).unwrap();
+    }
 
     #[test]
     fn sizes_are_known_from_headers() {
         let dir = folder();
         let path = |name: &str| dir.path().join(name);
-        ImageBuffer::from_fn(5, 3, |_, _| Rgb([1u8, 2, 3])).save(path("a.png")).unwrap();
-        ImageBuffer::from_fn(5, 3, |_, _| Rgba([1u8, 2, 3, 4])).save(path("b.png")).unwrap();
-        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u8])).save(path("c.bmp")).unwrap();
-        ImageBuffer::from_fn(7, 2, |_, _| Luma([1u16])).save(path("d.tiff")).unwrap();
+        write_any_png(&path("a.png"), (5, 3), png::ColorType::Rgb, &[7; 45]);
+        write_any_png(&path("b.png"), (5, 3), png::ColorType::Rgba, &[7; 60]);
+        fs::write(path("c.bmp"), bmp24(7, 2, &[1; 42])).unwrap();
+        write_tiff::<::tiff::encoder::colortype::Gray16>(&path("d.tiff"), (7, 2), &[1; 14]);
         write_npy_f32(&path("e.npy"), &[4, 6], &[0.0; 24]).unwrap();
         write_npy_f32(&path("f.npy"), &[4, 3, 2], &[0.0; 24]).unwrap();
-        for name in ["a.png", "b.png", "c.bmp", "d.tiff", "e.npy", "f.npy"] {
+        fs::write(path("g.jpg"), GRADIENT_JPEG).unwrap();
+        fs::write(path("h.ppm"), ppm(2, 1, &[1; 6])).unwrap();
+        for name in ["a.png", "b.png", "c.bmp", "d.tiff", "e.npy", "f.npy", "g.jpg", "h.ppm"] {
             let image = read_image(&path(name)).unwrap();
-            let wanted = (image.width, image.height, image.channels);
-            assert_eq!(image_size(&path(name)).unwrap(), wanted, "{name}");
+            let expected = (image.width, image.height, image.channels);
+            assert_eq!(image_size(&path(name)).unwrap(), expected, "{name}");
         }
         assert_eq!(crate::io::array_shape(&path("f.npy")).unwrap(), [4, 3, 2]);
         assert!(crate::io::array_shape(&path("a.png")).unwrap_err().to_string().contains("not an array"));
@@ -283,37 +223,43 @@ mod tests {
     #[test]
     fn every_lossless_format_gives_the_same_picture() {
         let dir = folder();
-        let buffer = ImageBuffer::from_fn(5, 3, |x, y| Rgb([x as u8 * 50, y as u8 * 100, (x * y) as u8]));
+        let bytes: Vec<u8> =
+            (0..15u8).map(|i| (i % 5, i / 5)).flat_map(|(x, y)| [x * 50, y * 100, x * y]).collect();
         for ending in ["png", "bmp", "ppm", "tiff"] {
             let path = dir.path().join(format!("a.{ending}"));
-            buffer.save(&path).unwrap();
+            match ending {
+                "png" => write_rgb(&path, 5, 3, &bytes).unwrap(),
+                "bmp" => fs::write(&path, bmp24(5, 3, &bytes)).unwrap(),
+                "ppm" => fs::write(&path, ppm(5, 3, &bytes)).unwrap(),
+                _ => write_tiff::<::tiff::encoder::colortype::RGB8>(&path, (5, 3), &bytes),
+            }
             let image = read_image(&path).unwrap();
             assert_eq!((image.width, image.height, image.channels), (5, 3, 3), "{ending}");
             assert_eq!(image.pixel(4, 2), &[200.0, 200.0, 8.0], "{ending}");
-            assert_eq!(image.to_bytes(), *buffer.as_raw(), "{ending}");
+            assert_eq!(image.to_bytes(), bytes, "{ending}");
             let copy = dir.path().join("copy.png");
             write_image(&copy, &image).unwrap();
             assert_eq!(read_image(&copy).unwrap(), image);
         }
     }
 
+    /// Red 4 x, green 100 + y, blue 60 on 32 x 16 pixels, and how far a decoder may be from that.
+    const GRADIENT_JPEG: &[u8] = include_bytes!("../../tests/pictures/gradient.jpg");
+
     #[test]
-    fn jpeg_is_close() {
+    fn jpeg_is_close_to_what_was_compressed() {
         let dir = folder();
         let path = dir.path().join("a.jpg");
-        let buffer = ImageBuffer::from_fn(32, 16, |x, y| Rgb([x as u8 * 4, 100 + y as u8, 60]));
-        buffer.save(&path).unwrap();
+        fs::write(&path, GRADIENT_JPEG).unwrap();
         let image = read_image(&path).unwrap();
-        let worst = image
-            .data
-            .iter()
-            .zip(buffer.as_raw())
-            .map(|(a, &b)| (a - f32::from(b)).abs())
-            .fold(0.0, f32::max);
-        assert!(worst < 16.0, "{worst}");
-        let whole = fs::read(&path).unwrap();
+        assert_eq!((image.width, image.height, image.channels), (32, 16, 3));
+        for (i, pixel) in image.data.chunks_exact(3).enumerate() {
+            let expected = [4 * (i % 32), 100 + i / 32, 60];
+            let worst = pixel.iter().zip(expected).map(|(a, b)| (a - b as f32).abs()).fold(0.0, f32::max);
+            assert!(worst < 8.0, "{pixel:?} instead of {expected:?}");
+        }
         for cut in [0, 2, 20, 100] {
-            fs::write(&path, &whole[..cut]).unwrap();
+            fs::write(&path, &GRADIENT_JPEG[..cut]).unwrap();
             assert!(read_image(&path).is_err(), "cut at {cut}");
         }
     }
@@ -322,17 +268,34 @@ mod tests {
     fn alpha_goes_and_sixteen_bits_are_scaled() {
         let dir = folder();
         let path = dir.path().join("a.png");
-        ImageBuffer::from_pixel(1, 1, Rgba([1u8, 2, 3, 4])).save(&path).unwrap();
+        write_any_png(&path, (1, 1), png::ColorType::Rgba, &[1, 2, 3, 4]);
         assert_eq!(read_image(&path).unwrap().data, [1.0, 2.0, 3.0]);
-        ImageBuffer::from_pixel(2, 1, LumaA([9u8, 4])).save(&path).unwrap();
+        write_any_png(&path, (2, 1), png::ColorType::GrayscaleAlpha, &[9, 4, 8, 5]);
         let grey = read_image(&path).unwrap();
-        assert_eq!((grey.channels, &grey.data[..]), (1, &[9.0, 9.0][..]));
-        ImageBuffer::from_pixel(1, 1, Luma([65_535u16])).save(&path).unwrap();
+        assert_eq!((grey.channels, &grey.data[..]), (1, &[9.0, 8.0][..]));
+        write_any_png(&path, (1, 1), png::ColorType::Grayscale, &[255, 255]);
         assert_eq!(read_image(&path).unwrap().data, [255.0]);
-        ImageBuffer::from_pixel(1, 1, Rgb([257u16, 128, 0])).save(&path).unwrap();
+        write_any_png(&path, (1, 1), png::ColorType::Rgb, &[1, 1, 0, 128, 0, 0]);
         assert_eq!(read_image(&path).unwrap().data, [1.0, 128.0 / 257.0, 0.0]);
         write_grey16(&path, 2, 1, &[514, 0]).unwrap();
         assert_eq!(read_image(&path).unwrap().data, [2.0, 0.0]);
+    }
+
+    #[test]
+    fn tiff_of_inks_bits_and_planes_gives_colours() {
+        use ::tiff::encoder::colortype::{CMYK8, RGB32Float, RGBA16};
+        let dir = folder();
+        let path = dir.path().join("a.tif");
+        write_tiff::<CMYK8>(&path, (2, 1), &[0, 255, 0, 0, 100, 0, 50, 51]);
+        assert_eq!(read_image(&path).unwrap().data, [255.0, 0.0, 255.0, 124.0, 204.0, 164.0]);
+        write_tiff::<RGBA16>(&path, (1, 1), &[257, 514, 65_535, 9]);
+        assert_eq!(read_image(&path).unwrap().data, [1.0, 2.0, 255.0]);
+        write_tiff::<RGB32Float>(&path, (1, 1), &[0.25, -3.0, 1e9]);
+        assert_eq!(read_image(&path).unwrap().data, [0.25, -3.0, 1e9]);
+        assert!(read_labels(&path).unwrap_err().to_string().contains("colour image"));
+        write_tiff::<::tiff::encoder::colortype::RGB64>(&path, (1, 1), &[1, 2, 3]);
+        let e = read_image(&path).unwrap_err().to_string();
+        assert!(e.contains("RGB(64) pixels; expected grey, RGB or CMYK"), "{e}");
     }
 
     #[test]
@@ -369,9 +332,7 @@ mod tests {
         let dir = folder();
         let path = dir.path().join("nonsense.png");
         // A BMP, a TIFF and two Netpbm headers that promise far more than the file holds.
-        let mut bmp = vec![0u8; 54];
-        ImageBuffer::from_pixel(1, 1, Rgb([1u8, 2, 3])).save(dir.path().join("a.bmp")).unwrap();
-        bmp.copy_from_slice(&fs::read(dir.path().join("a.bmp")).unwrap()[..54]);
+        let mut bmp = bmp24(1, 1, &[1, 2, 3]);
         bmp[18..22].copy_from_slice(&60_000u32.to_le_bytes());
         bmp[22..26].copy_from_slice(&60_000u32.to_le_bytes());
         let bad: [&[u8]; 6] = [

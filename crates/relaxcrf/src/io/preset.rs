@@ -19,8 +19,11 @@ struct File {
     summary: String,
     #[serde(default)]
     source: String,
-    #[serde(default = "usual_iterations")]
-    iterations: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    /// Short for a method of so many mean-field updates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iterations: Option<usize>,
     #[serde(default = "usual_normalization")]
     normalization: String,
     gaussian: GaussianPart,
@@ -42,10 +45,6 @@ struct BilateralPart {
     weight: f32,
 }
 
-fn usual_iterations() -> usize {
-    10
-}
-
 fn usual_normalization() -> String {
     Normalization::default().to_string()
 }
@@ -59,7 +58,8 @@ const WANTED: &str = "wanted a preset in TOML: [gaussian] with sigma and weight,
 /// Reads a preset file:
 ///
 /// ```toml
-/// name = "mine"                  # optional, as are summary, source, iterations and normalization
+/// name = "mine"                  # optional, as are summary, source and normalization
+/// method = "mf10"                # optional: ten mean-field updates; or iterations = 10
 /// [gaussian]
 /// sigma = 3.0                    # pixels
 /// weight = 1.5                   # every pair counts twice: half of what pydensecrf calls compat
@@ -92,11 +92,23 @@ pub fn read_preset(path: &Path) -> Result<Preset> {
         source: if file.source.is_empty() { path.display().to_string().into() } else { file.source.into() },
         gaussian: (file.gaussian.sigma, file.gaussian.weight),
         bilateral: (file.bilateral.sigma_xy, file.bilateral.sigma_rgb, file.bilateral.weight),
-        iterations: file.iterations,
+        method: method(file.method, file.iterations).map_err(|why| Error::file(path, why))?.into(),
         normalization: file.normalization.parse().map_err(|e| Error::file(path, format!("{e}")))?,
     };
     preset.check().map_err(|e| Error::file(path, e.to_string()))?;
     Ok(preset)
+}
+
+/// The method of a file that names one, or a number of mean-field updates, or neither.
+fn method(method: Option<String>, iterations: Option<usize>) -> std::result::Result<String, String> {
+    match (method, iterations) {
+        (Some(_), Some(_)) => Err("has both `method` and `iterations`; expected one of them \
+                                   (`iterations = 10` is short for `method = \"mf10\"`)"
+            .into()),
+        (Some(method), None) => Ok(method),
+        (None, Some(iterations)) => Ok(format!("mf{iterations}")),
+        (None, None) => Ok(presets::default().method.to_string()),
+    }
 }
 
 /// Writes a preset file, whole or not at all.
@@ -106,7 +118,8 @@ pub fn write_preset(path: &Path, preset: &Preset) -> Result<()> {
         name: preset.name.to_string(),
         summary: preset.summary.to_string(),
         source: preset.source.to_string(),
-        iterations: preset.iterations,
+        method: Some(preset.method.to_string()),
+        iterations: None,
         normalization: preset.normalization.to_string(),
         gaussian: GaussianPart { sigma: preset.gaussian.0, weight: preset.gaussian.1 },
         bilateral: BilateralPart {
@@ -164,7 +177,11 @@ mod tests {
         let short = "gaussian = { sigma = 2, weight = 1 }\nbilateral = { sigma_xy = 40, sigma_rgb = 5, weight = 0.5 }\n";
         fs::write(&path, short).unwrap();
         let preset = read_preset(&path).unwrap();
-        assert_eq!((preset.name.as_ref(), preset.iterations), ("mine", 10));
+        assert_eq!((preset.name.as_ref(), preset.method.as_ref()), ("mine", "mf10"));
+        for (line, method) in [("iterations = 5", "mf5"), ("method = \"qp+dc-neg\"", "qp+dc-neg")] {
+            fs::write(&path, format!("{line}\n{short}")).unwrap();
+            assert_eq!(read_preset(&path).unwrap().method, method);
+        }
         assert_eq!((preset.gaussian, preset.bilateral), ((2.0, 1.0), (40.0, 5.0, 0.5)));
         assert_eq!(preset.normalization, Normalization::Symmetric);
     }
@@ -185,6 +202,9 @@ mod tests {
             (whole.replace("weight = 1\n[", "weight = -1\n["), "0 or more"),
             (format!("normalization = \"half\"\n{whole}"), "symmetric"),
             (format!("iterations = -3\n{whole}"), "line 1"),
+            (format!("iterations = 0\n{whole}"), "mf0"),
+            (format!("method = \"magic\"\n{whole}"), "known methods"),
+            (format!("method = \"mf5\"\niterations = 5\n{whole}"), "both `method` and `iterations`"),
             (whole.replace("sigma_rgb = 5\n", ""), "sigma_rgb"),
         ] {
             fs::write(&path, &text).unwrap();

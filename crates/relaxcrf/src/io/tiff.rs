@@ -1,6 +1,7 @@
 //! TIFF files by window: tiles or strips in, tiles out; BigTIFF and the tags of GeoTIFF.
 
 mod strips;
+pub(super) mod whole;
 mod write;
 
 use std::fmt::Display;

@@ -1,7 +1,6 @@
 //! Label compatibilities μ: what it costs when two pixels take labels i and j.
 
-use nalgebra::DMatrix;
-
+use super::spectrum::centred_range;
 use crate::error::{Error, Result};
 
 /// A symmetric matrix of label costs.
@@ -116,26 +115,12 @@ impl Compatibility {
         Ok(c)
     }
 
-    /// Eigenvalues of P μ P with P = I - 11'/L, without the one that belongs to the constant vector.
+    /// The range of eigenvalues of P μ P with P = I - 11'/L, without the one that belongs to the constant vector.
     fn find_spectrum(&self) -> Spectrum {
         let l = self.labels;
-        let mut m = DMatrix::from_fn(l, l, |i, j| f64::from(self.cost(i, j)));
-        let row_mean: Vec<f64> = (0..l).map(|i| m.row(i).mean()).collect();
-        let mean = row_mean.iter().sum::<f64>() / l as f64;
-        for i in 0..l {
-            for j in 0..l {
-                m[(i, j)] += mean - row_mean[i] - row_mean[j];
-            }
-        }
-        let eigen = m.symmetric_eigen();
-        // The constant vector has eigenvalue zero after centring; it is the one most aligned with it.
-        let aligned = |k: usize| eigen.eigenvectors.column(k).sum().abs();
-        let constant = (0..l).max_by(|&a, &b| aligned(a).total_cmp(&aligned(b)));
-        let rest = (0..l).filter(|&k| Some(k) != constant).map(|k| eigen.eigenvalues[k]);
-        Spectrum {
-            smallest: rest.clone().fold(f64::INFINITY, f64::min),
-            largest: rest.fold(f64::NEG_INFINITY, f64::max),
-        }
+        let costs = (0..l).flat_map(|i| (0..l).map(move |j| f64::from(self.cost(i, j))));
+        let (smallest, largest) = centred_range(l, costs.collect());
+        Spectrum { smallest, largest }
     }
 
     /// Number of labels.

@@ -6,6 +6,7 @@ mod kernel;
 mod pairwise;
 mod plan;
 pub mod presets;
+mod spectrum;
 pub mod unary;
 
 use std::sync::{Arc, OnceLock};

@@ -254,6 +254,16 @@ impl Pairwise {
         self.symmetric
     }
 
+    /// At least the sum of K over all pairs, found without a filter call where kernels are normalised: their rows or
+    /// columns then sum to one, or `Σ_ab K_ab / √(n_a n_b) ≤ Σ_ab K_ab (1/n_a + 1/n_b) / 2 = N`.
+    pub(crate) fn weight_of_all_pairs(&self) -> f64 {
+        match self.normalization {
+            Normalization::None => f64::INFINITY,
+            // A little more, for rounding.
+            _ => 1.001 * self.points as f64 * self.terms.iter().map(|t| f64::from(t.gain)).sum::<f64>(),
+        }
+    }
+
     /// How the kernels are normalised.
     pub fn normalization(&self) -> Normalization {
         self.normalization

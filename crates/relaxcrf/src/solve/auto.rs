@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::context::Counts;
 use super::graduated::Schedule;
-use super::method::{Method, Pipeline};
+use super::method::{Answer, Method, Pipeline};
 use super::settings::{Settings, Status};
 use super::{PROVED, Progress, Solution};
 use crate::beliefs::Beliefs;
@@ -200,7 +200,7 @@ pub(super) fn run(
             sum.status = Status::TimeLimit;
             break;
         }
-        let known = sum.as_ref().map(|s| &s.labeling);
+        let known = sum.as_ref().map(|s| &s.best.labeling);
         // A start that the user chose has all labels.
         let narrow = known.filter(|_| part.scope == Scope::Used && init.is_none()).map(|l| used(l, model));
         if narrow.as_ref().is_some_and(|keep| keep.len() == 1) {
@@ -229,18 +229,37 @@ pub(super) fn run(
             Some((smaller, keep)) => {
                 // A bound of the smaller problem is none of the whole one.
                 settings.until_gap = None;
-                let mut part = super::run(&smaller, &part.pipeline, None, None, &settings, &mut watch)?;
-                part.labeling = widened(&part.labeling, &keep);
+                let mut part = super::run(
+                    &smaller,
+                    &part.pipeline,
+                    None,
+                    None,
+                    Answer::BestSeen,
+                    &settings,
+                    &mut watch,
+                )?;
+                part.best.labeling = widened(&part.best.labeling, &keep);
+                part.constant.0 = keep[usize::from(part.constant.0)] as u16;
                 part.beliefs = spread(&part.beliefs, &keep, model.labels())?;
                 part.lower_bound = None;
                 part
             }
             None => {
                 let start = match (part.scope, &sum) {
-                    (Scope::Onward, Some(sum)) => Some(loosened(&sum.beliefs, &used(&sum.labeling, model))?),
+                    (Scope::Onward, Some(sum)) => {
+                        Some(loosened(&sum.beliefs, &used(&sum.best.labeling, model))?)
+                    }
                     _ => init.clone(),
                 };
-                super::run(model, &part.pipeline, start, known.cloned(), &settings, &mut watch)?
+                super::run(
+                    model,
+                    &part.pipeline,
+                    start,
+                    known.cloned(),
+                    Answer::BestSeen,
+                    &settings,
+                    &mut watch,
+                )?
             }
         };
         earlier.add(&mut solution, sum.take(), started);
@@ -254,7 +273,10 @@ pub(super) fn run(
     match (sum, left_out) {
         (Some(solution), _) => Ok(solution),
         (None, Some(error)) => Err(error),
-        (None, None) => super::run(model, &Pipeline::from(Method::MeanField), init, None, settings, observer),
+        (None, None) => {
+            let pipeline = Pipeline::from(Method::MeanField);
+            super::run(model, &pipeline, init, None, Answer::BestSeen, settings, observer)
+        }
     }
 }
 
@@ -275,7 +297,7 @@ impl Earlier {
             iterations: sum.map_or(0, |s| s.iterations),
             counts: sum.map_or(Counts::default(), |s| s.counts),
             seconds: started.elapsed().as_secs_f64(),
-            energy: sum.map_or(f64::INFINITY, |s| s.energy.total()),
+            energy: sum.map_or(f64::INFINITY, |s| s.best.energy.total()),
             lower_bound: sum.and_then(|s| s.lower_bound.as_ref()).map(|b| b.value),
         }
     }
@@ -304,8 +326,11 @@ impl Earlier {
         solution.counts = self.counts + solution.counts;
         solution.seconds = started.elapsed().as_secs_f64();
         if let Some(before) = before {
-            if before.energy.total() <= solution.energy.total() {
-                (solution.labeling, solution.energy) = (before.labeling, before.energy);
+            if before.best.energy.total() <= solution.best.energy.total() {
+                solution.best = before.best;
+            }
+            if before.constant.1 < solution.constant.1 {
+                solution.constant = before.constant;
             }
             let now = solution.lower_bound.as_ref().map(|b| b.value);
             if before.lower_bound.as_ref().map(|b| b.value) >= now {
@@ -313,6 +338,7 @@ impl Earlier {
             }
             trace.splice(0..0, before.trace);
         }
+        solution.take_best_labeling();
         solution.trace = trace;
     }
 }

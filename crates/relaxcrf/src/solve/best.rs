@@ -15,14 +15,13 @@ pub struct Bound {
     pub source: String,
 }
 
-/// Keeps the best labelling seen, starting with the ones that cost nothing to find.
-#[derive(Debug)]
-pub struct Best {
-    labeling: Labeling,
-    energy: Energy,
-    bound: Option<Bound>,
-    /// The labelling evaluated last, and its energy: beliefs often round to the same labels many times.
-    seen: (Labeling, Energy),
+/// A labelling and its energy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredLabeling {
+    /// One label per pixel.
+    pub labeling: Labeling,
+    /// Its energy.
+    pub energy: Energy,
 }
 
 /// `(energy - bound) / |energy|`, never negative; infinite next to an energy of nothing, where it says nothing.
@@ -31,47 +30,75 @@ pub(super) fn relative_gap(energy: f64, bound: f64) -> f64 {
     if gap > 1e9 { f64::INFINITY } else { gap }
 }
 
-impl Best {
-    /// The unary argmin.
-    pub(super) fn unary(context: &mut Context) -> Self {
-        let labeling = context.model().unary_argmin();
-        let energy = context.evaluate(&labeling);
-        Self { seen: (labeling.clone(), energy), labeling, energy, bound: None }
-    }
+/// Keeps the best labelling of a run's methods, the best labelling seen at all, and the best bound.
+///
+/// The unary argmin and the constant labellings cost nothing to find, but no method arrived at them: they count as seen
+/// only.
+#[derive(Debug)]
+pub(super) struct Best {
+    /// The lowest energy among the methods' own iterates and roundings; `None` before the first.
+    own: Option<ScoredLabeling>,
+    /// The lowest energy of all.
+    seen: ScoredLabeling,
+    /// The constant labelling of lowest energy: its label, and its energy.
+    constant: (u16, f64),
+    /// Whether every labelling seen is a method's own, as for `exact`.
+    all_are_own: bool,
+    bound: Option<Bound>,
+    /// The labelling evaluated last: beliefs often round to the same labels many times.
+    last: ScoredLabeling,
+}
 
-    /// The best of the unary argmin, the constant labellings and the rounded start, where that is not the unary argmin.
-    pub(super) fn new(context: &mut Context, start: Option<&Beliefs>) -> Self {
+impl Best {
+    /// Begins with the best of the unary argmin, the constant labellings and the rounded start, where that is not the
+    /// unary argmin.
+    pub(super) fn new(context: &mut Context, start: Option<&Beliefs>, all_are_own: bool) -> Self {
         let model = context.model();
-        let mut best = Self::unary(context);
+        let labeling = model.unary_argmin();
+        let energy = context.evaluate(&labeling);
+        let seen = ScoredLabeling { labeling, energy };
         let constants = energy::of_constants(model);
-        let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-        if let Some((label, _)) = lowest.filter(|(_, e)| **e < best.energy.total()) {
-            best.offer(context, Labeling::constant(model.pixels(), label as u16));
+        let lowest = constants.into_iter().enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let constant = lowest.map_or((0, f64::INFINITY), |(label, energy)| (label as u16, energy));
+        let mut best = Self { own: None, last: seen.clone(), seen, constant, all_are_own, bound: None };
+        if constant.1 < best.seen.energy.total() {
+            best.saw(context, Labeling::constant(model.pixels(), constant.0));
         }
         if let Some(start) = start {
-            best.offer(context, start.argmax());
+            best.saw(context, start.argmax());
         }
         best
     }
 
-    /// The energy of a labelling. Costs nothing if it is the best so far or was just seen.
+    /// The energy of a labelling. Costs nothing if it was just evaluated, or is the best so far.
     pub(super) fn evaluate(&mut self, context: &mut Context, labeling: &Labeling) -> Energy {
-        if *labeling == self.labeling {
-            return self.energy;
+        if let Some(known) =
+            [Some(&self.seen), self.own.as_ref()].into_iter().flatten().find(|k| k.labeling == *labeling)
+        {
+            return known.energy;
         }
-        if *labeling != self.seen.0 {
-            self.seen = (labeling.clone(), context.evaluate(labeling));
+        if *labeling != self.last.labeling {
+            self.last = ScoredLabeling { labeling: labeling.clone(), energy: context.evaluate(labeling) };
         }
-        self.seen.1
+        self.last.energy
     }
 
-    /// Keeps the labelling if its energy, which is returned, is the lowest so far.
-    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) -> Energy {
+    /// Counts a labelling that no method of the run arrived at. Returns its energy.
+    pub(super) fn saw(&mut self, context: &mut Context, labeling: Labeling) -> Energy {
         let energy = self.evaluate(context, &labeling);
-        if energy.total() < self.energy.total() {
-            (self.labeling, self.energy) = (labeling, energy);
+        if energy.total() < self.seen.energy.total() {
+            self.seen = ScoredLabeling { labeling, energy };
         }
         energy
+    }
+
+    /// Counts a labelling that a method arrived at. Returns its energy.
+    pub(super) fn offer(&mut self, context: &mut Context, labeling: Labeling) -> Energy {
+        let energy = self.evaluate(context, &labeling);
+        if self.own.as_ref().is_none_or(|own| energy.total() < own.energy.total()) {
+            self.own = Some(ScoredLabeling { labeling: labeling.clone(), energy });
+        }
+        self.saw(context, labeling)
     }
 
     /// Keeps the bound if it is the highest so far.
@@ -82,21 +109,33 @@ impl Best {
         }
     }
 
+    /// The lowest energy of all labellings seen.
     pub(super) fn energy(&self) -> Energy {
-        self.energy
+        self.seen.energy
     }
 
     pub(super) fn bound(&self) -> Option<&Bound> {
         self.bound.as_ref()
     }
 
+    /// The gap between the methods' own best labelling and the bound.
     pub(super) fn gap(&self) -> Option<f64> {
-        self.bound.as_ref().map(|b| relative_gap(self.energy.total(), b.value))
+        let own = if self.all_are_own { &self.seen } else { self.own.as_ref()? };
+        self.bound.as_ref().map(|b| relative_gap(own.energy.total(), b.value))
     }
 
-    pub(super) fn into_parts(self) -> (Labeling, Energy, Option<Bound>) {
-        (self.labeling, self.energy, self.bound)
+    pub(super) fn into_parts(self) -> Parts {
+        let Self { own, seen, constant, all_are_own, bound, .. } = self;
+        Parts { own: if all_are_own { Some(seen.clone()) } else { own }, seen, constant, bound }
     }
+}
+
+/// What a run's [`Best`] ends with.
+pub(super) struct Parts {
+    pub own: Option<ScoredLabeling>,
+    pub seen: ScoredLabeling,
+    pub constant: (u16, f64),
+    pub bound: Option<Bound>,
 }
 
 #[cfg(test)]
@@ -118,20 +157,55 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_energy_and_the_highest_bound_are_kept() {
+    fn own_labellings_and_those_seen_are_kept_apart() {
+        // Both pixels prefer different labels, and a strong kernel makes constant labellings cheaper.
+        let model = ModelBuilder::points(2, 2)
+            .unary(vec![0.0, 1.0, 3.0, 1.0])
+            .features(vec![0.0, 0.0], 1, 5.0)
+            .normalization(crate::model::Normalization::None)
+            .filter(crate::model::FilterKind::Exact)
+            .build()
+            .unwrap();
+        let settings = Settings::default();
+        let mut context = Context::new(&model, &settings, Instant::now());
+        let start = Beliefs::from_labeling(&model.unary_argmin(), 2);
+        let labels = |x: u16, y: u16| Labeling::new(vec![x, y]);
+        let mut best = Best::new(&mut context, Some(&start), false);
+        // Label 1 everywhere costs 2; the unary argmin 1 and both orders of the pair, 10.
+        assert_eq!((best.energy().total(), best.gap()), (2.0, None));
+        assert_eq!(best.offer(&mut context, labels(0, 1)).total(), 11.0);
+        assert_eq!(best.offer(&mut context, labels(0, 0)).total(), 3.0);
+        assert_eq!(best.offer(&mut context, labels(0, 1)).total(), 11.0);
+        let evaluations = context.counts().evaluations;
+        // The best so far, and the same labelling twice in a row, are not evaluated again.
+        assert_eq!(best.offer(&mut context, labels(1, 1)).total(), 2.0);
+        assert_eq!(best.evaluate(&mut context, &labels(0, 1)).total(), 11.0);
+        assert_eq!(context.counts().evaluations, evaluations);
+        let parts = best.into_parts();
+        assert_eq!((parts.constant, parts.seen.labeling), ((1, 2.0), labels(1, 1)));
+
+        let mut best = Best::new(&mut context, Some(&start), false);
+        best.offer(&mut context, labels(0, 0));
+        best.raise_bound(Some(1.5), &Method::MeanField);
+        assert_eq!(best.gap(), Some(0.5), "the gap is that of the own labelling");
+        let parts = best.into_parts();
+        assert_eq!((parts.own.unwrap().labeling, parts.seen.labeling), (labels(0, 0), labels(1, 1)));
+
+        let mut best = Best::new(&mut context, Some(&start), true);
+        best.offer(&mut context, labels(0, 0));
+        best.raise_bound(Some(1.5), &Method::MeanField);
+        assert_eq!(best.gap(), Some(0.25));
+        assert_eq!(best.into_parts().own.unwrap().labeling, labels(1, 1));
+    }
+
+    #[test]
+    fn the_highest_bound_is_kept() {
         let model = ModelBuilder::points(2, 2).unary(vec![0.0, 1.0, 3.0, 1.0]).build().unwrap();
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
-        let labels = |x: u16, y: u16| Labeling::new(vec![x, y]);
-        let mut best = Best::unary(&mut context);
-        assert_eq!((best.energy().total(), best.gap()), (1.0, None));
-        assert_eq!(best.offer(&mut context, labels(1, 1)).total(), 2.0);
-        assert_eq!(best.offer(&mut context, labels(1, 1)).total(), 2.0);
-        assert_eq!(best.energy().total(), 1.0);
-        // The same labelling twice in a row, and the best, are not evaluated again.
-        assert_eq!(best.offer(&mut context, labels(0, 1)).total(), 1.0);
-        assert_eq!(context.counts().evaluations, 2);
-
+        let start = Beliefs::from_labeling(&model.unary_argmin(), 2);
+        let mut best = Best::new(&mut context, Some(&start), false);
+        best.offer(&mut context, Labeling::new(vec![0, 1]));
         let (low, high) = (Method::MeanField, Method::DcNeg);
         best.raise_bound(Some(0.5), &low);
         assert_eq!(best.gap(), Some(0.5));
@@ -141,7 +215,5 @@ mod tests {
         }
         best.raise_bound(Some(0.75), &high);
         assert_eq!(best.bound(), Some(&Bound { value: 0.75, source: high.to_string() }));
-        let (labeling, energy, bound) = best.into_parts();
-        assert_eq!((labeling, energy.total(), bound.unwrap().value), (labels(0, 1), 1.0, 0.75));
     }
 }

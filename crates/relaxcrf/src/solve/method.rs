@@ -17,7 +17,7 @@ use super::updates::FromStart;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
 use crate::filter::{MAX_BINS, MAX_CELLS};
-use crate::model::Model;
+use crate::model::{FilterKind, Model};
 
 /// One method with its options.
 #[derive(Debug, Clone, PartialEq)]
@@ -370,8 +370,19 @@ impl FromStr for Method {
     }
 }
 
+/// Which labelling a pipeline gives as its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The most believed labels of the last beliefs.
+    Beliefs,
+    /// The lowest energy among the methods' own iterates and roundings.
+    LowestOwn,
+    /// The lowest energy of all labellings seen.
+    BestSeen,
+}
+
 /// Methods run one after the other, each from the beliefs of the one before: `qp+dc-neg`; or, after a slash,
-/// from the start again: `mf/qp+dc-neg`. The best labelling of all is kept.
+/// from the start again: `mf/qp+dc-neg`, which gives the labelling of lowest energy of all chains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     stages: Vec<Method>,
@@ -380,8 +391,35 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Whether this is the method `unary` alone, which answers with the unary argmin and nothing else.
-    pub(super) fn is_unary(&self) -> bool {
+    /// Whether the labels of a run are the most believed ones of its beliefs, as for mean field.
+    pub fn gives_most_believed_labels(&self) -> bool {
+        self.answer() == Answer::Beliefs
+    }
+
+    /// Which labelling is this pipeline's own.
+    pub(super) fn answer(&self) -> Answer {
+        match self.stages.last() {
+            _ if self.stages.iter().any(|m| matches!(m, Method::Exact | Method::Auto)) => Answer::BestSeen,
+            Some(Method::Unary | Method::MeanField | Method::MeanFieldUpdates(_)) if self.is_one_chain() => {
+                Answer::Beliefs
+            }
+            _ => Answer::LowestOwn,
+        }
+    }
+
+    /// The filter that suits this pipeline best, if the user names none.
+    ///
+    /// Mean-field updates alone take the sequential blur of the common code: half the work of the symmetric operator, the
+    /// same energies, and the same numbers as pydensecrf.
+    pub fn preferred_filter(&self) -> FilterKind {
+        match self.stages[..] {
+            [Method::MeanFieldUpdates(_)] => FilterKind::LatticeClassic,
+            _ => FilterKind::Auto,
+        }
+    }
+
+    /// Whether nothing is smoothed.
+    pub fn is_unary(&self) -> bool {
         self.stages == [Method::Unary]
     }
 

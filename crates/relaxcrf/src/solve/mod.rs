@@ -33,11 +33,13 @@ pub mod updates;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-pub use self::best::{Best, Bound};
+use self::best::Best;
+pub use self::best::{Bound, ScoredLabeling};
 pub use self::context::{Context, Counts};
 pub(crate) use self::frozen::MOST_OPEN;
 pub use self::graduated::Schedule;
 pub use self::lp::LpOptions;
+use self::method::Answer;
 pub use self::method::{METHODS, Method, MethodInfo, Pipeline};
 pub use self::prox_lp::ProxOptions;
 pub use self::settings::{Settings, Status};
@@ -45,7 +47,7 @@ pub use self::smooth_lp::SmoothOptions;
 pub use self::tree_lp::TreeOptions;
 pub use self::updates::mean_field_beliefs;
 use crate::beliefs::Beliefs;
-use crate::energy::Energy;
+use crate::energy::{Energy, is_below};
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::memory;
@@ -108,7 +110,7 @@ pub struct Progress {
     pub counts: Counts,
     /// The method's own objective; NaN where it is not computed, as by `mfN` on lattices.
     pub objective: f64,
-    /// Energy of the best labelling so far.
+    /// Energy of the best labelling seen so far, the unary argmin and the constant labellings included.
     pub energy: f64,
     /// Energy of the most believed labels now; `None` where they were not evaluated after this iteration.
     pub own_energy: Option<f64>,
@@ -119,12 +121,19 @@ pub struct Progress {
 /// What a run returns.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// The best labelling seen: never worse than the unary argmin or any constant labelling. (The method
-    /// `unary` alone answers with the unary argmin.)
+    /// The labelling that the methods arrived at.
+    ///
+    /// A chain that ends with mean field (or `unary`) gives the most believed labels of [`Solution::beliefs`]. Other methods
+    /// give the labelling of lowest energy among their own iterates and roundings. `auto` and `exact` give
+    /// [`Solution::best`].
     pub labeling: Labeling,
-    /// Its energy.
+    /// The energy of [`Solution::labeling`].
     pub energy: Energy,
-    /// Energy of the last stage's most believed labels: what the method itself arrived at.
+    /// The lowest energy seen, the unary argmin and all constant labellings included.
+    pub best: ScoredLabeling,
+    /// The constant labelling of lowest energy: its label, and its energy.
+    pub constant: (u16, f64),
+    /// Energy of the most believed labels of [`Solution::beliefs`].
     pub final_energy: Energy,
     /// A number that no labelling's energy can be below, if a method gave one.
     pub lower_bound: Option<Bound>,
@@ -148,12 +157,29 @@ impl Solution {
     pub fn gap(&self) -> Option<f64> {
         self.lower_bound.as_ref().map(|b| best::relative_gap(self.energy.total(), b.value))
     }
+
+    /// The same with the best labelling seen in place of the methods' own.
+    #[must_use]
+    pub fn with_best_labeling(mut self) -> Self {
+        self.take_best_labeling();
+        self
+    }
+
+    fn take_best_labeling(&mut self) {
+        (self.labeling, self.energy) = (self.best.labeling.clone(), self.best.energy);
+    }
+
+    /// The constant labelling of lowest energy, if that is below the energy of [`Solution::labeling`]: a sign that the
+    /// pairwise terms are very strong for these unaries.
+    pub fn constant_below(&self) -> Option<(u16, f64)> {
+        Some(self.constant).filter(|c| is_below(c.1, self.energy.total()))
+    }
 }
 
 /// Runs a method, a chain of them, or several chains, on a model.
 ///
-/// Every chain starts from `init`, or from `softmax(-unary)`. `observer` sees every iteration and may stop the run;
-/// whatever happens, the best labelling so far is returned.
+/// Every chain starts from `init`, or from `softmax(-unary)`. `observer` sees every iteration and may stop the run, which
+/// then returns what it has: see [`Solution::labeling`] and [`Solution::best`].
 pub fn solve(
     model: &Model,
     pipeline: &Pipeline,
@@ -166,7 +192,7 @@ pub fn solve(
     if pipeline.is_auto() {
         auto::run(model, init, settings, observer)
     } else {
-        run(model, pipeline, init, None, settings, observer)
+        run(model, pipeline, init, None, pipeline.answer(), settings, observer)
     }
 }
 
@@ -176,6 +202,7 @@ fn run(
     pipeline: &Pipeline,
     init: Option<Beliefs>,
     known: Option<Labeling>,
+    answer: Answer,
     settings: &Settings,
     observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Solution> {
@@ -197,13 +224,9 @@ fn run(
     }
 
     let mut context = Context::new(model, settings, started);
-    let mut best = if pipeline.is_unary() {
-        Best::unary(&mut context)
-    } else {
-        Best::new(&mut context, written.then_some(&beliefs))
-    };
+    let mut best = Best::new(&mut context, written.then_some(&beliefs), answer == Answer::BestSeen);
     if let Some(labeling) = known {
-        best.offer(&mut context, labeling);
+        best.saw(&mut context, labeling);
     }
     let mut trace = Vec::new();
     let mut iterations = 0;
@@ -282,20 +305,26 @@ fn run(
         }
     }
 
-    let final_energy = best.evaluate(&mut context, &beliefs.argmax());
-    let counts = context.counts();
-    let (labeling, energy, lower_bound) = best.into_parts();
-    let seconds = started.elapsed().as_secs_f64();
+    let last = beliefs.argmax();
+    let last = ScoredLabeling { energy: best.evaluate(&mut context, &last), labeling: last };
+    let final_energy = last.energy;
+    let best::Parts { own, seen, constant, bound } = best.into_parts();
+    let own = match answer {
+        Answer::Beliefs => last,
+        Answer::LowestOwn | Answer::BestSeen => own.unwrap_or(last),
+    };
     Ok(Solution {
-        labeling,
-        energy,
+        labeling: own.labeling,
+        energy: own.energy,
+        best: seen,
+        constant,
         final_energy,
-        lower_bound,
+        lower_bound: bound,
         beliefs,
         status,
         iterations,
-        counts,
-        seconds,
+        counts: context.counts(),
+        seconds: started.elapsed().as_secs_f64(),
         trace,
     })
 }

@@ -4,12 +4,14 @@
 //! of threads. Surfaces have colour, texture, shading and sensor noise; boundaries are curved; some parts are
 //! only a few pixels thin. That is what makes a dense CRF earn its keep, and what shows where it fails.
 
+mod landscape;
 mod material;
 mod noise;
 mod segmentation;
 mod shape;
 mod stereo;
 
+pub use landscape::{LANDSCAPE_LABELS, landscape};
 pub use segmentation::{SegmentationScene, segmentation};
 pub use stereo::{StereoScene, stereo};
 

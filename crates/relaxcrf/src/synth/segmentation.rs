@@ -179,7 +179,7 @@ fn place_things(rng: &mut Rng, w: f64, h: f64, labels: usize) -> Vec<Thing> {
 }
 
 /// The rows of a coarse, noisy classifier that has looked at the truth.
-fn classify(width: usize, height: usize, labels: usize, truth: &[u16], rng: &mut Rng) -> Vec<f32> {
+pub(super) fn classify(width: usize, height: usize, labels: usize, truth: &[u16], rng: &mut Rng) -> Vec<f32> {
     let cell = (width.max(height) as f64 / 36.0).round().max(2.0) as usize;
     let (columns, rows) = (width.div_ceil(cell), height.div_ceil(cell));
     let mut share = vec![0f32; columns * rows * labels];

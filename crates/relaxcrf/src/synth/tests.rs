@@ -66,6 +66,28 @@ fn segmentation_has_its_shape() {
 }
 
 #[test]
+fn landscape_shows_every_label_at_any_seed() {
+    for seed in 0..4 {
+        let scene = landscape(160, 120, seed).unwrap();
+        scene.image.check().unwrap();
+        scene.truth.check(160 * 120, scene.labels).unwrap();
+        assert_eq!((scene.labels, scene.probabilities.len()), (LANDSCAPE_LABELS.len(), 160 * 120 * 8));
+        assert!(scene.image.data.iter().all(|v| (0.0..=255.0).contains(v) && v.fract() == 0.0));
+        let least = scene.truth.histogram(scene.labels).into_iter().min();
+        assert!(least > Some(50), "seed {seed}: {:?}", scene.truth.histogram(scene.labels));
+        let right = accuracy(&argmax(&scene.probabilities, scene.labels), scene.truth.as_slice());
+        assert!(
+            (0.7..0.97).contains(&right),
+            "seed {seed}: the classifier is right at {right} of the pixels"
+        );
+    }
+    for (width, height) in [(1, 1), (90, 7), (3, 80)] {
+        assert!(landscape(width, height, 1).is_ok(), "{width} x {height}");
+    }
+    assert!(landscape(0, 5, 1).is_err() && landscape(5, usize::MAX, 1).is_err());
+}
+
+#[test]
 fn many_labels_and_bad_sizes() {
     assert!(segmentation(40, 30, 500, 1).is_ok());
     for (w, h, labels) in
@@ -87,12 +109,14 @@ fn scenes_depend_on_the_seed_and_on_nothing_else() {
         pool.install(|| {
             let a = segmentation(60, 40, 4, seed).unwrap();
             let b = stereo(60, 40, 8, seed).unwrap();
-            (a.image, a.probabilities, a.truth, b.left, b.right, b.truth)
+            let c = landscape(60, 40, seed).unwrap();
+            (a.image, a.probabilities, a.truth, b.left, b.right, b.truth, c.image, c.probabilities, c.truth)
         })
     };
     let first = run(1, 3);
     assert!(first == run(3, 3));
-    assert!(first.0 != run(1, 4).0 && first.3 != run(1, 4).3);
+    let other = run(1, 4);
+    assert!(first.0 != other.0 && first.3 != other.3 && first.6 != other.6);
 }
 
 #[test]

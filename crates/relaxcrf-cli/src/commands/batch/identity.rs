@@ -8,7 +8,8 @@ use anyhow::{Context, Result, bail};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::items::Item;
-use crate::args::{BatchArgs, ModelArgs};
+use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::inputs;
 use crate::specs::CompatSpec;
 
@@ -16,18 +17,25 @@ use crate::specs::CompatSpec;
 const PIECE: usize = 1 << 16;
 
 /// Every setting that a result depends on, as text.
-pub fn settings(args: &BatchArgs, model: &ModelArgs, void: Option<u16>) -> Result<String> {
+pub fn settings(args: &BatchArgs, choice: &Choice, void: Option<u16>) -> Result<String> {
     let unary = &args.unary;
-    let costs = match &model.compat {
+    let costs = match &choice.model.compat {
         CompatSpec::File(path) => of_file(path)?,
         _ => String::new(),
     };
+    // The default adds nothing.
+    let colours = args
+        .colours
+        .colours
+        .as_deref()
+        .map_or(Ok(String::new()), |path| of_file(path).map(|content| format!(" colours={content}")))?;
     let limits = &args.limits;
     Ok(format!(
-        "{} costs={costs} method={} iterations={:?} tolerance={:?} time={:?} gap={:?} seed={} axis={} \
-         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}",
-        inputs::describe(model),
-        args.method,
+        "{} costs={costs} method={} take={} iterations={:?} tolerance={:?} time={:?} gap={:?} seed={} axis={} \
+         confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}{colours}",
+        inputs::describe(&choice.model),
+        choice.method,
+        args.take,
         limits.max_iter,
         limits.tol,
         limits.time_limit,

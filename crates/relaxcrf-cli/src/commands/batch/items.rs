@@ -29,15 +29,17 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unaries {
     Probabilities(PathBuf),
+    Scores(PathBuf),
     Energies(PathBuf),
     Labels(PathBuf),
 }
 
 impl Unaries {
-    /// As the readers want it.
+    /// The source that readers take.
     pub fn source(&self) -> Source<'_> {
         match self {
             Self::Probabilities(path) => Source::Probabilities(std::slice::from_ref(path)),
+            Self::Scores(path) => Source::Scores(path),
             Self::Energies(path) => Source::Unary(path),
             Self::Labels(path) => Source::Labels(path),
         }
@@ -45,7 +47,9 @@ impl Unaries {
 
     pub fn path(&self) -> &Path {
         match self {
-            Self::Probabilities(path) | Self::Energies(path) | Self::Labels(path) => path,
+            Self::Probabilities(path) | Self::Scores(path) | Self::Energies(path) | Self::Labels(path) => {
+                path
+            }
         }
     }
 
@@ -53,6 +57,7 @@ impl Unaries {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Probabilities(_) => "probs",
+            Self::Scores(_) => "logits",
             Self::Energies(_) => "unary",
             Self::Labels(_) => "labels",
         }
@@ -67,6 +72,8 @@ pub struct Items {
     pub list: Vec<Item>,
     /// Names of the labels and the void mark of the truth.
     pub labels: LabelNames,
+    /// Where files were found that the command line does not name.
+    pub notes: Vec<String>,
 }
 
 /// Finds everything that the command line names.
@@ -77,7 +84,7 @@ pub fn collect(args: &BatchArgs) -> Result<Items> {
             let images = entries_by_stem(one, &IMAGES, false)?.into_values().collect();
             (name_of(one), plain(args, images)?, one.clone())
         }
-        [one] if matches!(extension(one).as_str(), "csv" | "jsonl" | "ndjson" | "json") => {
+        [one] if is_manifest(args) => {
             let folder = one.parent().unwrap_or(Path::new("")).to_path_buf();
             (name_of(one), manifest::read(one)?, folder)
         }
@@ -88,7 +95,7 @@ pub fn collect(args: &BatchArgs) -> Result<Items> {
             for image in images {
                 if !IMAGES.contains(&extension(image).as_str()) && !image.exists() {
                     bail!(
-                        "{}: is no manifest (.csv, .jsonl), directory, pattern or image that is there",
+                        "{}: not found; expected a manifest (.csv, .jsonl), a directory, a pattern or an image",
                         image.display()
                     );
                 }
@@ -98,18 +105,22 @@ pub fn collect(args: &BatchArgs) -> Result<Items> {
             (title, plain(args, images.to_vec())?, PathBuf::from("."))
         }
     };
+    let mut notes = Vec::new();
     if let Some(truth) = &args.truth {
         let maps = entries_by_stem(truth, &MAPS, false)?;
         for item in &mut list {
             item.truth = maps.get(last_part(&item.name)).cloned();
         }
+    } else if !is_manifest(args) {
+        notes.extend(find_truth(&mut list));
     }
     check_names(&list)?;
+    check_sources(&list)?;
     list.truncate(args.limit.map_or(usize::MAX, |n| n as usize));
     if let Some(shard) = args.shard {
         list = list.into_iter().enumerate().filter(|(place, _)| shard.has(*place)).map(|(_, i)| i).collect();
     }
-    Ok(Items { title, list, labels: LabelNames::beside(&folder, args.void)? })
+    Ok(Items { title, list, labels: LabelNames::beside(&folder, args.void)?, notes })
 }
 
 /// A directory as `reproduce segmentation` reads it; truth may be absent, and labels may stand in for probabilities.
@@ -117,12 +128,16 @@ fn data_directory(args: &BatchArgs, root: &Path) -> Result<(String, Vec<Item>, P
     let images = entries_by_stem(&root.join("images"), &IMAGES, false)?;
     let finder = match Finder::given(args)? {
         Some(finder) => finder,
-        None => ["probs", "unary", "labels"]
+        None => ["probs", "logits", "unary", "labels"]
             .into_iter()
             .find(|folder| root.join(folder).is_dir())
             .map(|folder| Finder::new(folder, &root.join(folder)))
             .with_context(|| {
-                format!("{}: has none of probs/, unary/ and labels/; wanted one of them", root.display())
+                format!(
+                    "{}: has none of probs/, logits/, unary/ and labels/; expected one of them, or name a directory with \
+                     --probs, --logits, --unary or --labels",
+                    root.display()
+                )
             })??,
     };
     let truth_folder = root.join("truth");
@@ -139,18 +154,79 @@ fn data_directory(args: &BatchArgs, root: &Path) -> Result<(String, Vec<Item>, P
     Ok((name_of(root), items.collect(), root.into()))
 }
 
-/// Images with their unaries in a directory of their own, or beside them.
+/// Images with their unaries in a directory of their own, beside them, or in `../probs`.
 fn plain(args: &BatchArgs, images: Vec<PathBuf>) -> Result<Vec<Item>> {
     let finder = Finder::given(args)?;
+    let mut siblings = BTreeMap::new();
     let names = unique_names(&images);
     let items = names.into_iter().zip(images).map(|(name, image)| {
+        let stem = last_part(&name);
         let source = match &finder {
-            Some(finder) => finder.find(last_part(&name)),
-            None => beside(&image),
+            Some(finder) => finder.find(stem),
+            None => beside(&image).map_or_else(
+                || {
+                    let folder = sibling(&image, "probs");
+                    let finder =
+                        siblings.entry(folder.clone()).or_insert_with(|| Finder::new("probs", &folder).ok());
+                    let found = finder.as_ref().and_then(|finder| finder.find(stem).ok());
+                    found.ok_or_else(|| nowhere(&image, &folder))
+                },
+                Ok,
+            ),
         };
         Item { name, image, source, truth: None }
     });
     Ok(items.collect())
+}
+
+/// Why an image has no unaries.
+fn nowhere(image: &Path, folder: &Path) -> String {
+    format!(
+        "{}: no probabilities; expected a .npy, .npz or .c_unary file of the same name beside it, or a file in {}; name \
+         another directory with --probs, --logits, --unary or --labels",
+        image.display(),
+        folder.display()
+    )
+}
+
+/// A folder beside the one that an image is in.
+fn sibling(image: &Path, name: &str) -> PathBuf {
+    let folder = image.parent().unwrap_or(Path::new(""));
+    match folder.components().next_back() {
+        Some(Component::Normal(_)) => folder.with_file_name(name),
+        _ => folder.join("..").join(name),
+    }
+}
+
+/// Takes the truth from `../truth` where images have none; says so if there is any.
+fn find_truth(list: &mut [Item]) -> Option<String> {
+    let mut folders = BTreeMap::new();
+    let mut found = BTreeMap::new();
+    let lacking = list.iter_mut().filter(|item| item.truth.is_none());
+    for item in lacking {
+        let folder = sibling(&item.image, "truth");
+        let maps = folders
+            .entry(folder.clone())
+            .or_insert_with(|| entries_by_stem(&folder, &MAPS, false).unwrap_or_default());
+        item.truth = maps.get(last_part(&item.name)).cloned();
+        if item.truth.is_some() {
+            *found.entry(folder).or_insert(0) += 1;
+        }
+    }
+    let (folder, count) = found.into_iter().next()?;
+    Some(format!("truth for {count} of {} images found in {}", list.len(), folder.display()))
+}
+
+/// Fails once for all if no image has anything to make unary energies from.
+fn check_sources(list: &[Item]) -> Result<()> {
+    let Some(Item { source: Err(why), .. }) = list.first() else { return Ok(()) };
+    if list.iter().any(|item| item.source.is_ok()) {
+        return Ok(());
+    }
+    match list.len() {
+        1 => bail!("{why}"),
+        many => bail!("none of the {many} images has unary energies. {why}"),
+    }
 }
 
 /// Looks for unaries in one directory.
@@ -163,7 +239,11 @@ struct Finder {
 impl Finder {
     fn new(kind: &'static str, folder: &Path) -> Result<Self> {
         let files = match kind {
-            "probs" => entries_by_stem(folder, &["npz", "npy"], true)?,
+            "probs" => entries_by_stem(folder, &["npz", "npy"], true).or_else(|error| {
+                // Foreground maps. What is wrong with the folder itself was said first.
+                entries_by_stem(folder, &IMAGES, false).map_err(|_| error)
+            })?,
+            "logits" => entries_by_stem(folder, &["npz", "npy"], false)?,
             "unary" => entries_by_stem(folder, &["npz", "npy", "c_unary"], false)?,
             _ => entries_by_stem(folder, &MAPS, false)?,
         };
@@ -173,34 +253,48 @@ impl Finder {
     /// The directory that the command line names, if it does.
     fn given(args: &BatchArgs) -> Result<Option<Self>> {
         let source = &args.source;
-        let named = [("probs", &source.probs), ("unary", &source.unary), ("labels", &source.labels)];
+        let named = [
+            ("probs", &source.probs),
+            ("logits", &source.logits),
+            ("unary", &source.unary),
+            ("labels", &source.labels),
+        ];
         named.into_iter().find_map(|(kind, f)| f.as_ref().map(|f| Self::new(kind, f))).transpose()
     }
 
     fn find(&self, stem: &str) -> std::result::Result<Unaries, String> {
         let path = self.files.get(stem).cloned();
-        let path = path.ok_or_else(|| format!("{}: holds no file for `{stem}`", self.folder.display()))?;
+        let path = path.ok_or_else(|| {
+            let endings = match self.kind {
+                "probs" => ".npz or .npy, a folder of that name",
+                "logits" => ".npz or .npy",
+                "unary" => ".npz, .npy or .c_unary",
+                _ => ".png or another label map",
+            };
+            format!("{}: holds no file for `{stem}`; expected {stem}{endings}", self.folder.display())
+        })?;
         Ok(match self.kind {
             "probs" => Unaries::Probabilities(path),
+            "logits" => Unaries::Scores(path),
             "unary" => Unaries::Energies(path),
             _ => Unaries::Labels(path),
         })
     }
 }
 
-fn beside(image: &Path) -> std::result::Result<Unaries, String> {
-    for ending in ["npy", "npz", "c_unary"] {
+fn beside(image: &Path) -> Option<Unaries> {
+    ["npy", "npz", "c_unary"].into_iter().find_map(|ending| {
         let path = image.with_extension(ending);
-        if path.exists() {
-            let scores = ending == "c_unary";
-            return Ok(if scores { Unaries::Energies(path) } else { Unaries::Probabilities(path) });
-        }
-    }
-    Err(format!(
-        "{}: has no .npy, .npz or .c_unary file of the same name beside it; name the directory with --probs, --unary \
-         or --labels",
-        image.display()
-    ))
+        // An array may be the image itself.
+        let found = path.exists() && path != image;
+        found
+            .then(|| if ending == "c_unary" { Unaries::Energies(path) } else { Unaries::Probabilities(path) })
+    })
+}
+
+fn is_manifest(args: &BatchArgs) -> bool {
+    let manifest = |path: &PathBuf| matches!(extension(path).as_str(), "csv" | "jsonl" | "ndjson" | "json");
+    matches!(&args.inputs[..], [one] if !one.is_dir() && manifest(one))
 }
 
 fn is_pattern(path: &Path) -> bool {
@@ -217,7 +311,7 @@ fn matches(pattern: &Path) -> Result<Vec<PathBuf>> {
         })
         .collect::<std::result::Result<Vec<_>, _>>()?;
     if found.is_empty() {
-        bail!("{text}: matches no image; wanted files that end in {}", IMAGES.join(", "));
+        bail!("{text}: matches no image; expected files that end in {}", IMAGES.join(", "));
     }
     Ok(found)
 }
@@ -264,7 +358,7 @@ fn check_names(list: &[Item]) -> Result<()> {
         let inside = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
         if name.is_empty() || !inside || name.ends_with('/') {
             bail!(
-                "`{name}` cannot be the name of a result; wanted a name, or folders and a name, within OUT"
+                "`{name}` cannot be the name of a result; expected a name, or folders and a name, within OUT"
             );
         }
         if !seen.insert(name) {

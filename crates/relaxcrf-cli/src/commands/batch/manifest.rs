@@ -11,6 +11,7 @@ use crate::specs::extension;
 /// What a column is called, and what else it may be called.
 const IMAGE: &[&str] = &["image", "img"];
 const PROBABILITIES: &[&str] = &["probabilities", "probs", "prob"];
+const LOGITS: &[&str] = &["logits", "scores"];
 const UNARIES: &[&str] = &["unaries", "unary", "energies"];
 const LABELS: &[&str] = &["labels", "label"];
 const TRUTH: &[&str] = &["truth"];
@@ -35,10 +36,10 @@ pub fn read(path: &Path) -> Result<Vec<Item>> {
 fn csv_rows(path: &Path, text: &str) -> Result<Vec<(u64, Row)>> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let heading = reader.headers().with_context(|| format!("{}: has no heading", path.display()))?.clone();
-    let known = [IMAGE, PROBABILITIES, UNARIES, LABELS, TRUTH, OUTPUT].concat();
+    let known = [IMAGE, PROBABILITIES, LOGITS, UNARIES, LABELS, TRUTH, OUTPUT].concat();
     if let Some(odd) = heading.iter().find(|name| !known.contains(&name.to_ascii_lowercase().as_str())) {
         bail!(
-            "{}: the heading has `{odd}`; wanted image, one of probabilities, unaries or labels, and perhaps truth and \
+            "{}: the heading has `{odd}`; expected image, one of probabilities, logits, unaries or labels, and perhaps truth and \
              output",
             path.display()
         );
@@ -82,6 +83,7 @@ fn item(folder: &Path, row: &Row) -> Result<Item> {
     let Some(image) = take(IMAGE)? else { bail!("has no image") };
     let sources: Vec<Unaries> = [
         take(PROBABILITIES)?.map(|p| Unaries::Probabilities(path(p))),
+        take(LOGITS)?.map(|p| Unaries::Scores(path(p))),
         take(UNARIES)?.map(|p| Unaries::Energies(path(p))),
         take(LABELS)?.map(|p| Unaries::Labels(path(p))),
     ]
@@ -89,14 +91,14 @@ fn item(folder: &Path, row: &Row) -> Result<Item> {
     .flatten()
     .collect();
     let [source] = &sources[..] else {
-        bail!("has {} of probabilities, unaries and labels; wanted exactly one", sources.len());
+        bail!("has {} of probabilities, logits, unaries and labels; expected exactly one", sources.len());
     };
     let truth = take(TRUTH)?.map(path);
     let stem = |i: &str| Path::new(i).file_stem().map_or(String::new(), |s| s.to_string_lossy().into_owned());
     let name = take(OUTPUT)?.map_or_else(|| stem(&image), |name| without_ending(&name));
     if let Some(odd) = row.keys().next() {
         bail!(
-            "has `{odd}`; wanted image, one of probabilities, unaries or labels, and perhaps truth and output"
+            "has `{odd}`; expected image, one of probabilities, logits, unaries or labels, and perhaps truth and output"
         );
     }
     Ok(Item { name, image: path(image), source: Ok(source.clone()), truth })

@@ -28,26 +28,32 @@ use self::summary::Summary;
 use self::work::{Shop, Turn, check_folders};
 use super::use_threads;
 use crate::args::BatchArgs;
+use crate::choice::Choice;
+use crate::classes::chosen_palette;
 use crate::memory::Budget;
 use crate::outputs::{check_writable, make_directory};
 use crate::progress::Tally;
-use crate::{inputs, parallel, report};
+use crate::{parallel, report};
 
 /// Failures and warnings shown on the terminal; all of them are in the log.
 const MOST_SHOWN: usize = 20;
 
 /// Refines everything that is not finished.
 pub fn run(args: &BatchArgs) -> Result<()> {
+    let palette = chosen_palette(&args.colours)?;
     let items = items::collect(args)?;
     use_threads(&args.common)?;
-    let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-    let settings = identity::settings(args, &model, items.labels.void)?;
+    if !args.common.quiet {
+        items.notes.iter().for_each(|note| report::complain(&format!("note: {note}")));
+    }
+    let choice = Choice::new(&args.model, &args.preset, args.method.as_ref())?;
+    let settings = identity::settings(args, &choice, items.labels.void)?;
     let threads = rayon::current_num_threads();
     // Fewer images than jobs: the rest of the threads goes inside the images.
     let jobs = args.jobs.map_or(threads, usize::from).min(items.list.len()).max(1);
     let log = args.output.join(log_name(args));
     if args.resources.dry_run {
-        return plan::show(args, &items, &model, &settings, &log, jobs);
+        return plan::show(args, &items, &choice, &settings, &log, jobs);
     }
     let folders: Vec<PathBuf> = ["labels", "probs"]
         .into_iter()
@@ -61,9 +67,10 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     }
     let shop = Shop {
         args,
-        model,
+        choice,
         settings,
         void: items.labels.void,
+        palette,
         claims: Claims::join(&args.output, &folders)?,
         log: open_log(&log)?,
         finds: Mutex::new(Finds::read(&args.output, &log)?),
@@ -72,9 +79,9 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     let started = Instant::now();
     let outcome = work_through(&shop, &items, jobs, threads)?;
     let seconds = started.elapsed().as_secs_f64();
-    let summary = Summary::new(args, &items, jobs, &outcome.counts, seconds)?;
+    let summary = Summary::new(args, &shop.choice, &items, jobs, &outcome.counts, seconds)?;
     if let Some(page) = &args.report {
-        summary.page(args, &items)?.write(page)?;
+        summary.page(args, &shop.choice, &items).write(page)?;
     }
     if args.common.json {
         report::print_json(&summary)?;
@@ -113,11 +120,11 @@ struct Outcome {
 }
 
 fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Result<Outcome> {
-    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0);
+    let tally = Tally::new(shop.args.common.quiet, items.list.len(), 0).counting("images");
     let queue = Queue::new(items.list.len());
     let counts = Counts::default();
     let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
-    let warned = AtomicUsize::new(0);
+    let told = Told::default();
     parallel::workers(jobs, threads, || {
         while let Some(at) = queue.take() {
             if stop.load(Ordering::Relaxed) {
@@ -132,8 +139,10 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
                 }
                 Ok(Turn::Finished) => {
                     counts.finished_before.fetch_add(1, Ordering::Relaxed);
+                    tally.skip();
+                    continue;
                 }
-                Ok(Turn::Ended(record)) => tell(&record, &counts, &warned, &tally, shop.args.common.quiet),
+                Ok(Turn::Ended(record)) => tell(&record, &counts, &told, &tally, shop.args.common.quiet),
                 Err(e) => {
                     stop.store(true, Ordering::Relaxed);
                     broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
@@ -147,7 +156,15 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
     Ok(Outcome { counts, broken: broken.into_inner().unwrap_or_else(PoisonError::into_inner) })
 }
 
-fn tell(record: &Record, counts: &Counts, warned: &AtomicUsize, tally: &Tally, quiet: bool) {
+/// What was shown on the terminal so far.
+#[derive(Debug, Default)]
+struct Told {
+    warnings: AtomicUsize,
+    /// One note: most images of a set are understood the same way.
+    note: AtomicBool,
+}
+
+fn tell(record: &Record, counts: &Counts, told: &Told, tally: &Tally, quiet: bool) {
     match &record.error {
         None => {
             counts.done.fetch_add(1, Ordering::Relaxed);
@@ -165,8 +182,13 @@ fn tell(record: &Record, counts: &Counts, warned: &AtomicUsize, tally: &Tally, q
     if quiet {
         return;
     }
+    if let Some(note) = record.notes.first()
+        && !told.note.swap(true, Ordering::Relaxed)
+    {
+        tally.complain(&format!("note: {note}; notes on other images are in the log"));
+    }
     for warning in &record.warnings {
-        match warned.fetch_add(1, Ordering::Relaxed) {
+        match told.warnings.fetch_add(1, Ordering::Relaxed) {
             before if before < MOST_SHOWN => tally.complain(&format!("warning: {warning}")),
             MOST_SHOWN => tally.complain("there are more warnings, which are only in the log"),
             _ => {}

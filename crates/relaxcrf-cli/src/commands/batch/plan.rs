@@ -11,7 +11,8 @@ use super::identity;
 use super::items::{Item, Items};
 use super::record::Finds;
 use super::work::outputs;
-use crate::args::{BatchArgs, ModelArgs};
+use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::forecast::{self, shown_time};
 use crate::inputs;
 use crate::memory::Needs;
@@ -43,7 +44,7 @@ struct Plan {
 pub fn show(
     args: &BatchArgs,
     items: &Items,
-    model: &ModelArgs,
+    choice: &Choice,
     settings: &str,
     log: &Path,
     jobs: usize,
@@ -73,10 +74,10 @@ pub fn show(
     let needs = largest.iter().copied().chain(some.iter().copied());
     let peaks = needs.filter_map(|item| {
         let source = item.source.as_ref().ok()?.source();
-        Needs::of_files(&item.image, source, &args.unary, model, &args.method, None).ok()
+        Needs::of_files(&item.image, source, &args.unary, &choice.model, &choice.method, None).ok()
     });
     let most = peaks.map(|needs| needs.peak).max().unwrap_or(0);
-    let rates: Vec<f64> = some.iter().filter_map(|item| seconds_per_pixel(args, item, model).ok()).collect();
+    let rates: Vec<f64> = some.iter().filter_map(|item| seconds_per_pixel(args, item, choice).ok()).collect();
     let rate = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
     let fitting = args.resources.max_memory.map_or(jobs, |limit| jobs.min((limit / most.max(1)) as usize));
     let plan = Plan {
@@ -85,7 +86,7 @@ pub fn show(
         to_do: to_do.len(),
         lacking,
         pixels,
-        method: args.method.to_string(),
+        method: choice.method.to_string(),
         jobs,
         memory_per_image: most,
         memory: most * fitting.max(1) as u64,
@@ -148,10 +149,11 @@ fn is_finished(args: &BatchArgs, finds: &Finds, item: &Item, settings: &str) -> 
 }
 
 /// Times the method on a piece of an image.
-fn seconds_per_pixel(args: &BatchArgs, item: &Item, model: &ModelArgs) -> Result<f64> {
+fn seconds_per_pixel(args: &BatchArgs, item: &Item, choice: &Choice) -> Result<f64> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
     let quiet = Messages::new(true, ProgressBar::hidden());
-    let (image, labels, rows) = inputs::image_and_rows(&item.image, source, &args.unary, &quiet)?;
+    let (image, unary) =
+        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&choice.model), &quiet)?;
     let settings = args.limits.settings(args.common.seed);
-    forecast::seconds_per_pixel(&image, &rows, labels, model, &args.method, &settings)
+    forecast::seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use relaxcrf::metrics::Confusion;
 use serde::{Deserialize, Serialize};
 
+use crate::inputs::LabelValues;
 use crate::journal::{Journal, Tail};
 
 /// True label, label given, pixels; void predictions have the number of labels.
@@ -38,16 +39,64 @@ pub struct Record {
     pub before: Option<Pixels>,
     pub after: Option<Pixels>,
     pub warnings: Vec<String>,
+    /// How inputs were understood where that is not what the bare values say.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Labels (as they are written) of many pixels in the unary argmin that hardly any pixel has after refinement.
+    #[serde(default)]
+    pub removed: Vec<Removed>,
     /// The inputs' content and the settings.
     pub key: Option<String>,
     /// The files written, relative to the output directory, with their content.
     pub outputs: Vec<(PathBuf, String)>,
 }
 
+/// A label that the refinement removed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Removed {
+    pub label: u16,
+    /// Fractions of the pixels with this label.
+    pub before: f64,
+    pub after: f64,
+}
+
+/// Labels of at least this fraction of the pixels are expected to survive.
+const NOTICEABLE: f64 = 0.01;
+/// A label with at most this fraction of its pixels left is removed.
+const REMNANT: f64 = 0.01;
+/// A larger fraction of changed pixels is flagged.
+const MUCH_CHANGED: f64 = 0.1;
+
 impl Record {
     pub fn is_done(&self) -> bool {
         self.status == "done"
     }
+
+    /// Whether the result should be looked at: a label was removed or much changed.
+    pub fn is_flagged(&self) -> bool {
+        self.is_done() && (!self.removed.is_empty() || self.has_changed_much())
+    }
+
+    /// Whether more than a tenth of the pixels changed.
+    pub fn has_changed_much(&self) -> bool {
+        self.changed.is_some_and(|changed| changed > MUCH_CHANGED)
+    }
+}
+
+/// The labels that a refinement removed, the largest first.
+pub fn removed_labels(before: &[u16], after: &[u16], labels: usize, values: &LabelValues) -> Vec<Removed> {
+    let fractions = |of: &[u16]| {
+        let mut counts = vec![0usize; labels];
+        of.iter().for_each(|&l| counts[usize::from(l)] += 1);
+        counts.into_iter().map(|n| n as f64 / of.len().max(1) as f64).collect::<Vec<f64>>()
+    };
+    let pairs = fractions(before).into_iter().zip(fractions(after)).enumerate();
+    let mut removed: Vec<Removed> = pairs
+        .filter(|(_, (b, a))| *b >= NOTICEABLE && *a <= REMNANT * b)
+        .map(|(label, (before, after))| Removed { label: values.value(label as u16), before, after })
+        .collect();
+    removed.sort_by(|a, b| b.before.total_cmp(&a.before));
+    removed
 }
 
 /// What has to be the same for an image to count as finished.
@@ -116,12 +165,12 @@ pub fn logs(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last record of every image that `wanted` names.
-pub fn last_records(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<HashMap<String, Record>> {
+/// The last record of every image that `chosen` names.
+pub fn last_records(folder: &Path, chosen: impl Fn(&str) -> bool) -> Result<HashMap<String, Record>> {
     let mut last: HashMap<String, Record> = HashMap::new();
     for path in logs(folder)? {
         Tail::new(&path).read(|record: Record| {
-            if wanted(&record.item) {
+            if chosen(&record.item) {
                 last.insert(record.item.clone(), record);
             }
         })?;
@@ -142,4 +191,42 @@ pub fn add_up<'a>(parts: impl Iterator<Item = (usize, &'a Pixels)> + Clone) -> O
         part.iter().map(move |&(truth, given, n)| (truth, if given >= own { labels } else { given }, n))
     });
     Confusion::from_entries(labels, entries).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_is_removed_if_it_was_noticeable_and_hardly_a_pixel_is_left() {
+        let map = |counts: &[usize]| -> Vec<u16> {
+            counts.iter().enumerate().flat_map(|(l, &n)| vec![l as u16; n]).collect()
+        };
+        // Label 1 shrinks to one of 200 pixels, label 2 to a tenth, label 3 was too small to be noticed.
+        let (before, after) = (map(&[590, 200, 201, 9]), map(&[979, 1, 20, 0]));
+        let removed = removed_labels(&before, &after, 4, &LabelValues::default());
+        assert_eq!(removed, [Removed { label: 1, before: 0.2, after: 0.001 }]);
+    }
+
+    #[test]
+    fn record_is_flagged_if_a_label_was_removed_or_a_tenth_changed() {
+        let record = |changed, removed| Record {
+            status: "done".into(),
+            changed: Some(changed),
+            removed,
+            ..Record::default()
+        };
+        assert!(!record(0.1, vec![]).is_flagged() && record(0.11, vec![]).is_flagged());
+        assert!(record(0.02, vec![Removed { label: 3, before: 0.02, after: 0.0 }]).is_flagged());
+        assert!(!Record { status: "failed".into(), ..record(0.5, vec![]) }.is_flagged());
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_read() {
+        let line = r#"{"item": "a", "status": "done", "error": null, "energy": 1.0, "lower_bound": null, "gap": null,
+            "seconds": 1.0, "changed": 0.5, "ended": null, "iterations": null, "pixels": null, "labels": null,
+            "accuracy": null, "mean_iou": null, "before": null, "after": null, "warnings": [], "key": "k", "outputs": []}"#;
+        let record: Record = serde_json::from_str(line).unwrap();
+        assert!(record.is_flagged() && record.removed.is_empty());
+    }
 }

@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use relaxcrf::io::{self, Palette};
+use relaxcrf::io;
 use relaxcrf::metrics::Confusion;
 use serde::Serialize;
 
 use super::Counts;
 use super::items::{Item, Items};
-use super::record::{Pixels, Record, add_up, last_records};
+use super::record::{Pixels, Record, Removed, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
+use crate::choice::Choice;
+use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
-use crate::inputs;
+use crate::inputs::{self, Unary};
 use crate::report::page::{Block, Page, Section};
 use crate::report::picture::Picture;
 use crate::report::plot::{Axis, Plot, Series};
@@ -45,6 +47,8 @@ pub struct Summary {
     pub method: String,
     /// Mean share of pixels that changed.
     pub changed: Option<f64>,
+    /// Images to look at: a label was removed, or more than a tenth of the pixels changed.
+    pub flagged: usize,
     /// Means over images.
     pub gap: Option<f64>,
     /// Images with truth, and measures over all their pixels before and after.
@@ -53,19 +57,34 @@ pub struct Summary {
     pub mean_iou: Option<[Option<f64>; 2]>,
     #[serde(skip)]
     measures: Option<[Confusion; 2]>,
-    /// What is known of each image, most changed first, then failures.
+    /// What is known of each image: flagged ones first, those with removed labels above all, then the most changed, then
+    /// failures.
     #[serde(skip)]
     records: Vec<Record>,
 }
 
 impl Summary {
     /// Reads the logs back: what earlier runs did counts as well.
-    pub fn new(args: &BatchArgs, items: &Items, jobs: usize, counts: &Counts, seconds: f64) -> Result<Self> {
+    pub fn new(
+        args: &BatchArgs,
+        choice: &Choice,
+        items: &Items,
+        jobs: usize,
+        counts: &Counts,
+        seconds: f64,
+    ) -> Result<Self> {
         let names: HashSet<&str> = items.list.iter().map(|i| i.name.as_str()).collect();
         let mut records: Vec<Record> =
             last_records(&args.output, |name| names.contains(name))?.into_values().collect();
-        let rank = |r: &Record| r.changed.filter(|_| r.is_done()).unwrap_or(-1.0);
-        records.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.item.cmp(&b.item)));
+        let rank = |r: &Record| {
+            let lost: f64 = r.removed.iter().map(|label| label.before).sum();
+            (lost, r.changed.filter(|_| r.is_done()).unwrap_or(-1.0))
+        };
+        records.sort_by(|a, b| {
+            let ((lost_a, changed_a), (lost_b, changed_b)) = (rank(a), rank(b));
+            let most_first = lost_b.total_cmp(&lost_a).then_with(|| changed_b.total_cmp(&changed_a));
+            most_first.then_with(|| a.item.cmp(&b.item))
+        });
         let done = || records.iter().filter(|r| r.is_done());
         let mean = |of: fn(&Record) -> Option<f64>| {
             let values: Vec<f64> = done().filter_map(of).collect();
@@ -88,8 +107,9 @@ impl Summary {
             images_per_second: per_second(now),
             megapixels_per_second: per_second(counts.pixels.load(Ordering::Relaxed)) / 1e6,
             jobs,
-            method: args.method.to_string(),
+            method: choice.method.to_string(),
             changed: mean(|r| r.changed),
+            flagged: done().filter(|r| r.is_flagged()).count(),
             gap: mean(|r| r.gap),
             with_truth: done().filter(|r| r.after.is_some()).count(),
             accuracy: both(Confusion::accuracy),
@@ -125,6 +145,13 @@ impl Summary {
                 format!("{} of the pixels of an image, on average", report::optional(self.changed, percent)),
             ),
         ];
+        if self.flagged > 0 {
+            let count =
+                |of: &dyn Fn(&Record) -> bool| self.records.iter().filter(|r| r.is_done() && of(r)).count();
+            let (lost, much) = (count(&|r| !r.removed.is_empty()), count(&Record::has_changed_much));
+            let text = format!("{}: {lost} lost a label, {much} changed by more than a tenth", self.flagged);
+            facts.push(("look at", text));
+        }
         if let Some(gap) = self.gap {
             facts.push(("gap", format!("{} on average", percent(gap))));
         }
@@ -146,7 +173,7 @@ impl Summary {
     }
 
     /// The page.
-    pub fn page(&self, args: &BatchArgs, items: &Items) -> Result<Page> {
+    pub fn page(&self, args: &BatchArgs, choice: &Choice, items: &Items) -> Page {
         let log = args.output.join("log*.jsonl");
         let facts = self.facts(args, &log).into_iter().map(|(k, v)| (k.to_string(), v)).collect();
         let mut sections = vec![Section::new("").with(Block::Facts(facts))];
@@ -163,15 +190,15 @@ impl Summary {
         let done: Vec<&Record> = self.records.iter().filter(|r| r.is_done()).collect();
         if !done.is_empty() {
             sections.push(self.pictures(args, items, &done));
-            let section = Section::new("Images, most changed first").with(Block::Plots(vec![changes(&done)]));
-            sections.push(with_rest(section.with(Block::Table(rows(&done))), done.len()));
+            let title = "Images: flagged, then most changed first";
+            let section = Section::new(title).with(Block::Plots(vec![changes(&done)]));
+            sections.push(with_rest(section.with(Block::Table(rows(&done, items))), done.len()));
         }
-        let model = inputs::with_preset(&args.model, inputs::preset(&args.preset)?.as_ref());
-        Ok(Page {
+        Page {
             title: format!("{}: {} by {}", items.title, plural(self.images), self.method),
-            lead: inputs::describe(&model),
+            lead: inputs::describe(&choice.model),
             sections,
-        })
+        }
     }
 
     /// Each label before and after.
@@ -195,15 +222,27 @@ impl Summary {
         Some(Section::new(title).with(Block::Table(sheet)))
     }
 
-    /// The most changed images: what was given and what came out. An image that has gone meanwhile is left out.
+    /// The images to look at first: what was given and what came out. An image that has gone meanwhile is left out.
     fn pictures(&self, args: &BatchArgs, items: &Items, done: &[&Record]) -> Section {
-        let mut section = Section::new("The most changed");
+        let title = if self.flagged > 0 { "Flagged and most changed" } else { "Most changed" };
+        let mut section = Section::new(title);
+        if self.flagged > 0 {
+            section = section.with(Block::Text(format!(
+                "{} flagged: the refinement removed a label or changed more than a tenth of the pixels. Weaker kernels \
+                 or another preset may suit them better.",
+                plural(self.flagged)
+            )));
+        }
         for record in done.iter().filter(|r| r.changed > Some(0.0)).take(MOST_PICTURES) {
             let item = items.list.iter().find(|i| i.name == record.item);
             if let Some(shown) = item.and_then(|item| before_and_after(args, item).ok()) {
                 let changed = report::optional(record.changed, percent);
-                let captions =
-                    [record.item.clone(), "as it was given".into(), format!("refined: {changed} changed")];
+                let flag = flag(record, items).map_or(String::new(), |flag| format!("; {flag}"));
+                let captions = [
+                    record.item.clone(),
+                    "as it was given".into(),
+                    format!("refined: {changed} changed{flag}"),
+                ];
                 section = section.with(Block::Pictures(captions.into_iter().zip(shown).collect()));
             }
         }
@@ -214,35 +253,62 @@ impl Summary {
 fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
     let quiet = Messages::new(true, indicatif::ProgressBar::hidden());
-    let (image, labels, rows) = inputs::image_and_rows(&item.image, source, &args.unary, &quiet)?;
+    let (image, Unary { labels, rows, values }) =
+        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&args.model), &quiet)?;
     let lowest = |row: &[f32]| {
         let best = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         best.map_or(0, |(label, _)| label as u16)
     };
     let before: Vec<u16> = rows.chunks_exact(labels).map(lowest).collect();
     let after = io::read_labels(&args.output.join(outputs(args, &item.name).0))?;
-    let (size, palette) = ((image.width, image.height), Palette::voc());
+    let size = (image.width, image.height);
+    let palette = chosen_palette(&args.colours)?.unwrap_or_default();
     Ok([
         Picture::photo(&image),
         Picture::labels(size, &before, labels, &palette),
-        Picture::labels(size, &after.labels, labels, &palette),
+        Picture::labels(size, &values.labels(&after.labels), labels, &palette),
     ])
 }
 
 /// How many images changed how much.
 fn changes(done: &[&Record]) -> Plot {
     let share = |k: usize| 100.0 * (k as f64 + 0.5) / done.len() as f64;
-    let points = done.iter().enumerate().filter_map(|(k, r)| Some((share(k), 100.0 * r.changed?)));
+    let mut changed: Vec<f64> = done.iter().filter_map(|r| r.changed).collect();
+    changed.sort_by(|a, b| b.total_cmp(a));
     let step = done.len().div_ceil(400).max(1);
+    let points = changed.iter().enumerate().map(|(k, changed)| (share(k), 100.0 * changed));
     let points: Vec<(f64, f64)> = points.step_by(step).collect();
     Plot::new("How much changed", Axis::linear("images, %"), Axis::linear("pixels changed, %"))
         .with(Series::new("changed", points))
 }
 
-fn rows(done: &[&Record]) -> Sheet {
+/// Why an image should be looked at.
+fn flag(record: &Record, items: &Items) -> Option<String> {
+    let name = |removed: &Removed| {
+        let name = items.labels.name(removed.label.into());
+        format!("{name} removed ({} of the pixels)", percent(removed.before))
+    };
+    let mut reasons: Vec<String> = record.removed.iter().map(name).collect();
+    if record.has_changed_much() {
+        reasons.push("more than a tenth changed".into());
+    }
+    (!reasons.is_empty()).then(|| reasons.join(", "))
+}
+
+fn rows(done: &[&Record], items: &Items) -> Sheet {
     let truth = done.iter().any(|r| r.accuracy.is_some());
-    let mut heads =
-        vec!["image", "changed", "energy", "lower bound", "gap", "seconds", "pixels", "labels", "ended by"];
+    let mut heads = vec![
+        "image",
+        "flag",
+        "changed",
+        "energy",
+        "lower bound",
+        "gap",
+        "seconds",
+        "pixels",
+        "labels",
+        "ended by",
+    ];
     if truth {
         heads.extend(["accuracy before", "accuracy after", "IoU before", "IoU after"]);
     }
@@ -251,6 +317,7 @@ fn rows(done: &[&Record]) -> Sheet {
         let whole = |n: Option<usize>| Cell::number(n.map(|n| n as f64), |v| format!("{v}"));
         let mut row = vec![
             r.item.clone().into(),
+            flag(r, items).map_or(Cell::Empty, Cell::Text),
             Cell::number(r.changed, percent),
             Cell::number(r.energy, report::number),
             Cell::number(r.lower_bound, report::number),

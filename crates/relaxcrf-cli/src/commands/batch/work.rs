@@ -1,5 +1,6 @@
 //! One image from its files to its results.
 
+use std::borrow::Cow;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,23 +17,30 @@ use relaxcrf::{Labeling, Model};
 use super::claims::Claims;
 use super::identity;
 use super::items::Item;
-use super::record::{Finds, Finished, Record};
-use crate::args::{BatchArgs, ModelArgs};
+use super::record::{Finds, Finished, Record, removed_labels};
+use crate::args::BatchArgs;
+use crate::choice::Choice;
 use crate::commands::segment::write_beliefs;
-use crate::inputs;
+use crate::inputs::{self, Input, LabelValues};
 use crate::journal::Journal;
 use crate::memory::{Budget, Needs};
 use crate::outputs::make_directory;
-use crate::report::Messages;
+use crate::report::{self, Messages};
+
+/// Void in maps whose values are mapped to labels.
+const VOID: u16 = u16::MAX;
 
 /// What all images of a run share.
 pub struct Shop<'a> {
     pub args: &'a BatchArgs,
-    pub model: ModelArgs,
+    pub choice: Choice,
     /// Everything that a result depends on besides its inputs.
     pub settings: String,
     /// True label that counts nowhere.
     pub void: Option<u16>,
+    /// Colours of the label maps.
+    /// Colours that the user chose for label maps.
+    pub palette: Option<Palette>,
     pub claims: Claims,
     pub log: Journal,
     pub finds: Mutex<Finds>,
@@ -91,8 +99,8 @@ impl Shop<'_> {
                     &item.image,
                     source.source(),
                     &args.unary,
-                    &self.model,
-                    &args.method,
+                    &self.choice.model,
+                    &self.choice.method,
                     Some(budget.limit()),
                 )?;
                 Some(budget.wait_for(&needs)?)
@@ -102,11 +110,15 @@ impl Shop<'_> {
         let seed = args.common.seed;
         // Warnings go to the log: thousands of images would bury everything else.
         let messages = Messages::new(true, ProgressBar::hidden());
-        let model = inputs::model(&item.image, source.source(), &args.unary, &self.model, seed, &messages)?;
-        record.warnings = messages.said();
+        let Input { model, values, .. } =
+            inputs::read(&item.image, source.source(), &args.unary, &self.choice.model, seed, &messages)?;
         let settings = args.limits.settings(seed);
-        let solution =
-            solve(&model, &args.method, None, &settings, &mut |_| std::ops::ControlFlow::Continue(()))?;
+        let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
+        let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
+        let solution = args.take.labels_of(solution);
+        report::warn_about_constant(&solution, &item.name, &self.choice, &messages);
+        record.warnings = messages.said();
+        record.notes = messages.noted();
 
         let (height, width) = (model.sizes()[0], model.sizes()[1]);
         let (labels, probs) = outputs(args, &item.name);
@@ -114,7 +126,8 @@ impl Shop<'_> {
             write_beliefs(&self.place(path)?, width, height, &solution.beliefs)?;
         }
         let path = self.place(&labels)?;
-        write_labels(&path, width, height, solution.labeling.as_slice(), &Palette::voc())?;
+        let written = values.restore(solution.labeling.as_slice());
+        write_labels(&path, width, height, &written, &values.colours(self.palette.as_ref())?)?;
         for output in [Some(labels), probs].into_iter().flatten() {
             let content = identity::of_file(&args.output.join(&output))?;
             record.outputs.push((output, content));
@@ -123,6 +136,8 @@ impl Shop<'_> {
         let before = model.unary_argmin();
         let differing = before.as_slice().iter().zip(solution.labeling.as_slice()).filter(|(a, b)| a != b);
         record.changed = Some(differing.count() as f64 / model.pixels() as f64);
+        record.removed =
+            removed_labels(before.as_slice(), solution.labeling.as_slice(), model.labels(), &values);
         record.energy = Some(solution.energy.total()).filter(|e| e.is_finite());
         record.lower_bound = solution.lower_bound.as_ref().map(|b| b.value);
         record.gap = solution.gap().filter(|g| g.is_finite());
@@ -131,7 +146,7 @@ impl Shop<'_> {
         record.pixels = Some(model.pixels());
         record.labels = Some(model.labels());
         if let Some(truth) = &item.truth {
-            self.measure(&model, truth, item, [&before, &solution.labeling], record)?;
+            self.measure(&model, &values, truth, item, [&before, &solution.labeling], record)?;
         }
         Ok(false)
     }
@@ -161,6 +176,7 @@ impl Shop<'_> {
     fn measure(
         &self,
         model: &Model,
+        values: &LabelValues,
         truth: &Path,
         item: &Item,
         labelings: [&Labeling; 2],
@@ -169,11 +185,12 @@ impl Shop<'_> {
         let map = read_labels(truth)?;
         let size = (model.sizes()[1], model.sizes()[0]);
         inputs::check_size("truth", truth, (map.width, map.height), &item.image, size)?;
+        let (labels, void) = self.true_labels(&map.labels, model.labels(), values, record);
         let mut measured = Vec::new();
         for labeling in labelings {
             let mut confusion = Confusion::new(model.labels());
             confusion
-                .add(labeling.as_slice(), &map.labels, self.void)
+                .add(labeling.as_slice(), &labels, void)
                 .with_context(|| format!("{}: does not fit the model", truth.display()))?;
             measured.push(confusion);
         }
@@ -183,6 +200,30 @@ impl Shop<'_> {
         record.before = Some(before.entries().collect());
         record.after = Some(after.entries().collect());
         Ok(())
+    }
+}
+
+impl Shop<'_> {
+    /// The truth in the model's labels, and the label that counts nowhere. 255 is no void mark where it is the foreground
+    /// of a mask, unless --void says so.
+    fn true_labels<'t>(
+        &self,
+        truth: &'t [u16],
+        labels: usize,
+        values: &LabelValues,
+        record: &mut Record,
+    ) -> (Cow<'t, [u16]>, Option<u16>) {
+        if values.is_mapped() {
+            let void = self.void.filter(|&v| self.args.void.is_some() || values.label(v).is_none());
+            let label = |&v: &u16| if Some(v) == void { VOID } else { values.label(v).unwrap_or(VOID) };
+            return (truth.iter().map(label).collect(), Some(VOID));
+        }
+        let is_mask = labels == 2 && truth.contains(&255) && truth.iter().all(|v| [0, 255].contains(v));
+        if is_mask && self.args.void.is_none() {
+            record.notes.push("the truth is a mask with the values 0 and 255; 255 taken as label 1".into());
+            return (truth.iter().map(|&v| v.min(1)).collect(), None);
+        }
+        (Cow::Borrowed(truth), self.void)
     }
 }
 

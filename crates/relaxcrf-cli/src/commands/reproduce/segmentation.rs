@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::chains::{Chains, Outcome};
 use self::tables::Experiment;
 use crate::args::{ModelArgs, ReproduceSegmentationArgs};
+use crate::choice;
 use crate::commands::use_threads;
 use crate::dataset::{Dataset, Item};
 use crate::inputs;
@@ -93,7 +94,7 @@ pub fn run(args: &ReproduceSegmentationArgs) -> Result<()> {
     }
     let left: usize = tasks.iter().map(|(_, _, missing)| missing.len()).sum();
     let total = setups.len() * data.items.len() * methods.len();
-    let tally = Tally::new(args.common.quiet, total, total - left);
+    let tally = Tally::new(args.common.quiet, total, total - left).counting("runs");
     let journal = Journal::append_to(&path)?;
     let made = parallel::map(&tasks, |(setup, item, missing)| {
         process(args, &data, setup, item, missing, &journal, &tally)
@@ -160,7 +161,7 @@ fn setups(args: &ReproduceSegmentationArgs, data: &Dataset) -> Result<Vec<Setup>
     presets
         .iter()
         .map(|preset| {
-            let model = inputs::with_preset(&args.model, preset.as_ref());
+            let model = choice::with_preset(&args.model, preset.as_ref());
             let kernels = inputs::describe(&model);
             let name = preset.as_ref().map_or("given".into(), |p| p.name.to_string());
             if !names.insert(name.clone()) {

@@ -14,7 +14,7 @@ use crate::comparison::{Comparison, Problem, Quality, Run, StageEnd, Task};
 use crate::disparity::{self, CostSpec, Truth};
 use crate::inputs;
 use crate::outputs::{check_writable, make_directory};
-use crate::progress::Meter;
+use crate::progress::{Meter, Scope};
 use crate::report::page::{Block, Page, Section, write_text};
 use crate::report::picture::Picture;
 use crate::report::sheet::{Best, Cell, Column, Sheet};
@@ -69,7 +69,9 @@ pub fn run(args: &ReproduceStereoArgs) -> Result<()> {
         check_writable(&args.out.join(name), &[])?;
     }
     use_threads(&args.common)?;
-    let results = found.iter().map(|pair| one(pair, args)).collect::<Result<Vec<_>>>()?;
+    let scope = |k| Scope::from(args.common.quiet).part("pair", k, found.len());
+    let results =
+        found.iter().enumerate().map(|(k, pair)| one(pair, args, &scope(k))).collect::<Result<Vec<_>>>()?;
     let sheet = overview(&results);
     write_text(&args.out.join("stereo.csv"), &everything(&results).csv())?;
     write_text(&args.out.join("stereo.md"), &markdown(&results, &sheet, args)?)?;
@@ -101,9 +103,9 @@ fn paper_model() -> (CostArgs, ModelArgs) {
     (CostArgs { cost, truncate: None, cost_step: Some(0.01) }, model)
 }
 
-fn one(files: &PairFiles, args: &ReproduceStereoArgs) -> Result<Solved> {
+fn one(files: &PairFiles, args: &ReproduceStereoArgs, scope: &Scope) -> Result<Solved> {
     let quiet = args.common.quiet;
-    let meter = Meter::new(quiet, &format!("building the model of {}", files.name));
+    let meter = Meter::new(scope.clone(), &format!("building the model of {}", files.name));
     let messages = meter.messages(quiet);
     let (cost, model) = paper_model();
     let paths = (files.left.as_path(), files.right.as_path());
@@ -132,11 +134,11 @@ fn one(files: &PairFiles, args: &ReproduceStereoArgs) -> Result<Solved> {
         Settings { time_limit: Some(args.time_limit), seed: args.common.seed, ..Settings::default() };
     let mut say = |run: &Run| {
         if !quiet {
-            let (method, e) = (&run.report.method, report::number(run.own_energy));
+            let (method, e) = (&run.report.method, report::number(run.report.energy));
             report::complain(&format!("{}: {method}: energy {e} in {:.1} s", files.name, run.report.seconds));
         }
     };
-    let comparison = problem.compare(&args.methods.0, &settings, &ENDS, quiet, &mut say)?;
+    let comparison = problem.compare(&args.methods.0, &settings, &ENDS, scope.clone(), &mut say)?;
     write_pictures(&folder, &problem, &comparison)?;
     let constant = numeric::sum(problem.model.pairwise().row_sums());
     Ok(Solved { problem, comparison, constant })
@@ -191,9 +193,9 @@ impl Solved {
             let r = &run.report;
             sheet.add(vec![
                 r.method.clone().into(),
-                Cell::number(run.own_energy, |v| format!("{v:.0}")),
+                Cell::number(run.report.energy, |v| format!("{v:.0}")),
                 Cell::number(r.final_energy, |v| format!("{v:.0}")),
-                Cell::number(run.own_energy - self.constant, scientific),
+                Cell::number(run.report.energy - self.constant, scientific),
                 Cell::number(printed(&self.problem.name, &r.method), |v| format!("{v:.3e}")),
                 Cell::number(r.lower_bound, |v| format!("{v:.0}")),
                 Cell::number(bad, report::percent),
@@ -235,7 +237,7 @@ fn overview(results: &[Solved]) -> Sheet {
         let mut row: Vec<Cell> = vec![method.into()];
         for r in results {
             let energy =
-                r.comparison.runs.iter().find(|run| run.report.method == method).map(|run| run.own_energy);
+                r.comparison.runs.iter().find(|run| run.report.method == method).map(|run| run.report.energy);
             row.push(Cell::number(energy, |v| format!("{v:.0}")));
             row.push(Cell::number(energy.map(|e| e - r.constant), scientific));
             if PAPER.iter().any(|p| p.0 == r.problem.name.to_ascii_lowercase()) {
@@ -256,7 +258,8 @@ fn everything(results: &[Solved]) -> Sheet {
         one.columns.extend(Sheet::new(&[("E - K", Best::None), ("paper", Best::None)]).columns);
         for (k, row) in one.rows.iter_mut().enumerate() {
             row.insert(0, r.problem.name.clone().into());
-            let energy = r.comparison.runs.get(k).map_or(r.comparison.constant_energy, |run| run.own_energy);
+            let energy =
+                r.comparison.runs.get(k).map_or(r.comparison.constant_energy, |run| run.report.energy);
             let method = r.comparison.runs.get(k).map_or("", |run| run.report.method.as_str());
             row.push(Cell::number(energy - r.constant, scientific));
             row.push(Cell::number(printed(&r.problem.name, method), scientific));

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{GeoTags, LabelFile, Palette, Raster, Window, write_npy_f32_by_window};
+use relaxcrf::io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
 use relaxcrf::solve::Settings;
 use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
 use serde::Serialize;
 
-use crate::args::{ModelArgs, SegmentArgs};
+use crate::args::{SegmentArgs, Take};
+use crate::choice::Choice;
+use crate::classes::Appearance;
 use crate::inputs::{self, Source};
 use crate::progress::Tally;
 use crate::report::{self, Messages};
@@ -39,30 +41,48 @@ struct TiledReport {
 /// A huge image and how to solve it.
 struct Job<'a> {
     args: &'a SegmentArgs,
-    model_args: &'a ModelArgs,
+    choice: &'a Choice,
     settings: Settings,
     image: Raster,
     unary: UnaryWindows<'a>,
-    scale_checked: bool,
+    image_checked: bool,
     messages: Messages,
     /// Pixels whose label is not the one their own energies prefer.
     changed: u64,
     used: Vec<bool>,
 }
 
-/// What one tile gives: labels of its core, and its beliefs if they are wanted.
+/// The labels of a tile's core, and its beliefs if they are to be saved.
 struct Solved {
     labels: Vec<u16>,
     beliefs: Vec<f32>,
 }
 
 /// Solves the image in tiles of this size.
-pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &ModelArgs) -> Result<()> {
+pub fn run(
+    args: &SegmentArgs,
+    tile: SizeSpec,
+    source: Source,
+    choice: &Choice,
+    appearance: &Appearance,
+) -> Result<()> {
     let started = Instant::now();
     let settings = args.run.limits.settings(args.common.seed);
-    tiles::check(&args.run.method, &settings)?;
-    if model_args.calibrate {
+    check_combination(args)?;
+    tiles::check(&choice.method, &settings)?;
+    if args.run.take == Take::Best {
+        bail!(
+            "--take best is for images that are solved whole: the best labelling of one tile need not fit the next; leave it out"
+        );
+    }
+    if choice.model.calibrate {
         bail!("--calibrate measures every tile on its own, and tiles would not fit together; leave it out");
+    }
+    if let Some(path) = &args.show.overlay {
+        bail!(
+            "--overlay {} needs the whole image in memory, which --tile avoids: leave one of them out",
+            path.display()
+        );
     }
     if args.run.explain {
         bail!("--explain tells about --method auto, which --tile does not take; leave it out");
@@ -71,35 +91,39 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
     let size = (image.width(), image.height());
     // Before the number of tiles is known, there is nothing to count.
     let opening = Tally::new(args.common.quiet, 0, 0);
+    opening.say("opening the files");
     let messages = opening.messages(args.common.quiet);
-    let unary = UnaryWindows::open(source, size, &args.image, &args.unary, &messages)?;
+    let unary_args = args.unary.for_model(&choice.model);
+    let unary = UnaryWindows::open(source, size, &args.image, &unary_args, &messages)?;
     drop(opening);
     let geo = geo_tags(args, source)?;
     let used = vec![false; unary.labels()];
+    let values = unary.values();
     let mut job =
-        Job { args, model_args, settings, image, unary, scale_checked: false, messages, changed: 0, used };
+        Job { args, choice, settings, image, unary, image_checked: false, messages, changed: 0, used };
     let (tiling, estimated_memory) = job.plan(tile)?;
 
-    let tally = Tally::new(args.common.quiet, tiling.len(), 0);
+    let tally = Tally::new(args.common.quiet, tiling.len(), 0).counting("tiles");
     job.messages = tally.messages(args.common.quiet);
     let label_count = job.unary.labels();
     let (width, height) = size;
     let shape = [label_count, height, width];
-    let file =
-        LabelFile { path: &args.output, width, height, labels: label_count, side: tiling.side(), geo: &geo };
-    file.write(&Palette::voc(), |put| match &args.save_probs {
-        None => job.solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &solved.labels)?)),
+    let (path, labels) = (args.output.as_path(), values.end(label_count));
+    let file = LabelFile { path, width, height, labels, side: tiling.side(), geo: &geo };
+    file.write(&values.colours(appearance.given())?, |put| match &args.save_probs {
+        None => job
+            .solve_all(&tiling, &tally, |tile, solved| Ok(put(&tile.core, &values.restore(&solved.labels))?)),
         Some(path) => write_npy_f32_by_window(path, &shape, |put_beliefs| {
             job.solve_all(&tiling, &tally, |tile, solved| {
                 put_beliefs(&planes(label_count, tile), &to_planes(&solved.beliefs, label_count))?;
-                Ok(put(&tile.core, &solved.labels)?)
+                Ok(put(&tile.core, &values.restore(&solved.labels))?)
             })
         }),
     })?;
     drop(tally);
 
     let report = TiledReport {
-        method: args.run.method.to_string(),
+        method: choice.method.to_string(),
         width,
         height,
         label_count,
@@ -112,6 +136,24 @@ pub fn run(args: &SegmentArgs, tile: SizeSpec, source: Source, model_args: &Mode
         seconds: started.elapsed().as_secs_f64(),
     };
     show(&report, args)
+}
+
+/// Fails for options that tiles do not take, before anything is read.
+fn check_combination(args: &SegmentArgs) -> Result<()> {
+    let limits = &args.run.limits;
+    if limits.time_limit.is_some() {
+        bail!(
+            "--tile cannot be combined with --time-limit: each tile would stop at another iteration, and the tiles would \
+             not fit together. Leave out --time-limit and bound the work with --method mf10 (ten updates) or --max-iter N"
+        );
+    }
+    if limits.until_gap.is_some() {
+        bail!(
+            "--tile cannot be combined with --until-gap: the lower bounds of tiles are no bound of the image's energy. \
+             Leave out --until-gap and bound the work with --max-iter N"
+        );
+    }
+    Ok(())
 }
 
 /// Where the labels lie: as the image, or as what came with it.
@@ -180,12 +222,12 @@ impl Job<'_> {
     fn plan(&mut self, tile: SizeSpec) -> Result<(Tiling, u64)> {
         let sizes = [self.image.height(), self.image.width()];
         let halo = match self.args.tiles.halo.unwrap_or(SizeSpec::Auto) {
-            SizeSpec::Auto => tiles::halos(&inputs::kernels(self.model_args, &[]), 2)?,
+            SizeSpec::Auto => tiles::halos(&inputs::kernels(&self.choice.model, &[]), 2)?,
             SizeSpec::Pixels(n) => vec![n; 2],
         };
         let bytes = self.bytes_per_pixel()?;
         let side = match tile {
-            SizeSpec::Pixels(0) => bail!("--tile is 0; wanted auto, or at least 1 pixel"),
+            SizeSpec::Pixels(0) => bail!("--tile is 0; expected auto, or at least 1 pixel"),
             SizeSpec::Pixels(n) => n.next_multiple_of(UNIT),
             SizeSpec::Auto => {
                 let memory = self.args.tiles.tile_memory.unwrap_or(tiles::DEFAULT_MEMORY);
@@ -204,7 +246,7 @@ impl Job<'_> {
         for part in tiles::samples(&[self.image.height(), self.image.width()]) {
             let image = self.read_image(&[part[0].clone(), part[1].clone()])?;
             let rows = vec![0.0; image.pixels() * labels];
-            let sample = inputs::builder(&image, labels, self.model_args, 0)?.unary(rows).build()?;
+            let sample = inputs::builder(&image, labels, &self.choice.model, 0)?.unary(rows).build()?;
             most = most.max(tiles::bytes_per_pixel(&sample, image.channels));
         }
         Ok(most)
@@ -235,22 +277,22 @@ impl Job<'_> {
     fn model(&mut self, tile: &Tile) -> Result<Model> {
         let window = window(tile);
         let image = self.read_image(&window)?;
-        // A black part says nothing about the scale.
-        if !self.scale_checked && image.data.iter().any(|&v| v > 0.0) {
-            let (_, bilateral) = inputs::kernels_or_usual(self.model_args);
-            inputs::warn_about_scale(&image, &self.args.image, &bilateral, &self.messages);
-            self.scale_checked = true;
+        // A black part says nothing about the image.
+        if !self.image_checked && image.data.iter().any(|&v| v > 0.0) {
+            inputs::warn_about_image(&image, &self.args.image, &self.choice.model.bilateral, &self.messages);
+            self.image_checked = true;
         }
         let rows = self.unary.read(&window, &self.messages)?;
         let whole = [self.image.height(), self.image.width()];
-        let builder = inputs::builder(&image, self.unary.labels(), self.model_args, self.args.common.seed)?;
+        let builder =
+            inputs::builder(&image, self.unary.labels(), &self.choice.model, self.args.common.seed)?;
         drop(image);
         Ok(builder.window(&tile.origin(), &whole).unary(rows).build()?)
     }
 
     fn solve(&mut self, tile: &Tile) -> Result<Solved> {
         let model = self.model(tile)?;
-        let solution = tiles::run(&model, &self.args.run.method, &self.settings)?;
+        let solution = tiles::run(&model, &self.choice.method, &self.settings)?;
         let labels = tiles::labels(tile, &solution);
         let before = tile.crop(model.unary_argmin().as_slice(), 1);
         self.changed += labels.iter().zip(&before).filter(|(a, b)| a != b).count() as u64;

@@ -11,9 +11,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use relaxcrf::io::write_preset;
 use relaxcrf::metrics::Confusion;
+use relaxcrf::model::Normalization;
 use relaxcrf::model::presets::Preset;
-use relaxcrf::model::{FilterKind, Normalization};
-use relaxcrf::solve::{Settings, solve};
+use relaxcrf::solve::{Pipeline, Settings, solve};
 use serde::{Deserialize, Serialize};
 
 use self::search::{Point, SearchBox};
@@ -99,7 +99,7 @@ pub fn run(args: &TuneArgs) -> Result<()> {
     }
     let done = done.get_or_insert_default();
     let wanted = args.evaluations as usize;
-    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len());
+    let tally = Tally::new(args.common.quiet, wanted.max(done.len()), done.len()).counting("evaluations");
     let messages = tally.messages(args.common.quiet);
     while done.len() < wanted {
         let (start, parameters) = match starts.get(done.len()) {
@@ -193,7 +193,7 @@ fn evaluate(
     messages: &Messages,
 ) -> Result<Evaluation> {
     let started = Instant::now();
-    let model_args = model_args(&parameters);
+    let model_args = model_args(&parameters, &args.method);
     let settings = Settings { seed: args.common.seed, ..Settings::default() };
     let confusions = parallel::map(&data.items, |item| {
         let model = item.model(&model_args, args.common.seed, messages)?;
@@ -218,13 +218,13 @@ fn evaluate(
     Ok(Evaluation { start, parameters, accuracy, mean_iou, score, seconds: started.elapsed().as_secs_f64() })
 }
 
-fn model_args(p: &Point) -> ModelArgs {
+fn model_args(p: &Point, method: &Pipeline) -> ModelArgs {
     let [sigma, weight, sigma_xy, sigma_rgb, bilateral_weight] = p.map(|v| v as f32);
     ModelArgs {
         gaussian: vec![GaussianSpec::new(sigma, weight)],
         bilateral: vec![BilateralSpec::new(sigma_xy, sigma_rgb, bilateral_weight)],
         normalization: Some(Normalization::Symmetric),
-        filter: FilterKind::default(),
+        filter: method.preferred_filter(),
         compat: CompatSpec::Potts,
         calibrate: false,
     }
@@ -241,7 +241,7 @@ fn finish(args: &TuneArgs, question: &Question, data: &Dataset, done: &[Evaluati
     let file = args.out.join("best.toml");
     write_preset(&file, &preset)?;
     write_text(&args.out.join("search.svg"), &plot(question, done).file())?;
-    let flags = inputs::kernel_flags(&model_args(&best.parameters));
+    let flags = inputs::kernel_flags(&model_args(&best.parameters, &args.method));
     if args.common.json {
         let preset = file.display().to_string();
         return report::print_json(&Outcome { question, best, flags, preset, evaluations: done });
@@ -281,7 +281,7 @@ fn as_preset(question: &Question, data: &Dataset, evaluations: usize, best: &Eva
         .into(),
         gaussian: (sigma, weight),
         bilateral: (sigma_xy, sigma_rgb, bilateral_weight),
-        iterations: 10,
+        method: question.method.clone().into(),
         normalization: Normalization::Symmetric,
     }
 }

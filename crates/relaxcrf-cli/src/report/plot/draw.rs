@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::axis::{Ruler, short};
 use super::{COLOURS, Plot, Series};
+use crate::report::page::escape;
 
 /// Size of the text and what a character of it takes, in pixels.
 const TEXT: f64 = 12.0;
@@ -205,9 +206,4 @@ impl Legend {
             }
         }
     }
-}
-
-/// Text that cannot be taken for markup.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use ::tiff::encoder::{TiffEncoder, colortype};
 use ::tiff::tags::Tag;
-use image::{ImageBuffer, Luma, Rgb};
 
 use super::super::testing::folder;
-use super::super::{read_image, read_labels, write_npy_f32};
+use super::super::{read_image, read_labels, write_grey16, write_npy_f32, write_rgb};
 use super::*;
 
 const WINDOWS: [Window; 4] = [[0..37, 0..50], [3..5, 7..8], [10..37, 20..50], [36..37, 0..50]];
@@ -21,13 +20,17 @@ fn part(image: &Image, window: &Window) -> Vec<f32> {
 #[test]
 fn windows_of_pictures_are_parts_of_them() {
     let dir = folder();
-    let colour = ImageBuffer::from_fn(50, 37, |x, y| Rgb([x as u8, y as u8, (x * y) as u8]));
-    let grey = ImageBuffer::from_fn(50, 37, |x, y| Luma([(x * 900 + y) as u16]));
+    let places = || (0..37u32).flat_map(|y| (0..50u32).map(move |x| (x, y)));
+    let colour: Vec<u8> = places().flat_map(|(x, y)| [x, y, x * y].map(|v| v as u8)).collect();
+    let grey: Vec<u16> = places().map(|(x, y)| (x * 900 + y) as u16).collect();
     for name in ["a.tif", "a.png", "b.tif", "b.png", "c.npy"] {
         let path = dir.path().join(name);
-        match name.split('.').next() {
-            Some("a") => colour.save(&path).unwrap(),
-            Some("b") => grey.save(&path).unwrap(),
+        let tiff = || TiffEncoder::new(File::create(&path).unwrap()).unwrap();
+        match name {
+            "a.tif" => tiff().write_image::<colortype::RGB8>(50, 37, &colour).unwrap(),
+            "a.png" => write_rgb(&path, 50, 37, &colour).unwrap(),
+            "b.tif" => tiff().write_image::<colortype::Gray16>(50, 37, &grey).unwrap(),
+            "b.png" => write_grey16(&path, 50, 37, &grey).unwrap(),
             _ => {
                 write_npy_f32(&path, &[37, 50, 2], &(0..3700).map(|v| v as f32).collect::<Vec<_>>()).unwrap()
             }

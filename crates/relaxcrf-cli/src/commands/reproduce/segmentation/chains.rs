@@ -82,10 +82,10 @@ impl<'m> Chains<'m> {
         let solution = solve(self.model, &Pipeline::from(stage.clone()), start, &settings, go_on)?;
         let mut outcome = Outcome {
             energy: solution.final_energy.total(),
-            best_energy: solution.energy.total(),
+            best_energy: solution.best.energy.total(),
             lower_bound: solution.lower_bound.as_ref().map(|b| b.value),
             beliefs: solution.beliefs,
-            best: solution.labeling,
+            best: solution.best.labeling,
             status: solution.status,
             seconds: solution.seconds,
             filter_calls: solution.counts.filter,
@@ -130,7 +130,7 @@ mod tests {
             let (whole, parts) = (whole.unwrap(), chains.run(&chain).unwrap());
             assert_eq!(parts.beliefs.as_slice(), whole.beliefs.as_slice(), "{name}");
             assert_eq!(parts.energy, whole.final_energy.total(), "{name}");
-            assert_eq!(parts.best_energy, whole.energy.total(), "{name}");
+            assert_eq!(parts.best_energy, whole.best.energy.total(), "{name}");
             assert_eq!(parts.lower_bound, whole.lower_bound.map(|b| b.value), "{name}");
             assert_eq!(parts.iterations, whole.iterations, "{name}");
         }

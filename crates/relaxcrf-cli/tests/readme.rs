@@ -1,0 +1,50 @@
+//! The README's commands work as printed, in the order in which they stand there.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+/// The lines of all blocks marked `sh`, without comments.
+fn commands(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let lines = blocks.flat_map(str::lines).map(|line| line.split(" #").next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).map(String::from).collect()
+}
+
+#[test]
+fn readme_commands_run_as_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let mut run = 0;
+    for command in commands(&page) {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let words = match words[..] {
+            // This test is part of what it runs.
+            ["./test"] => {
+                assert!(root.join("test").is_file());
+                continue;
+            }
+            // Set-up: what is named there must exist.
+            ["cargo", "install", "--locked", "--path", folder] => {
+                assert!(root.join(folder).join("Cargo.toml").is_file(), "{command}");
+                continue;
+            }
+            ["pip", "install", "."] => {
+                assert!(root.join("pyproject.toml").is_file());
+                continue;
+            }
+            ["cargo", "run", "--release", "--", ref words @ ..] => words,
+            ["relaxcrf", ref words @ ..] => words,
+            _ => panic!("the README has a command that this test does not know: {command}"),
+        };
+        let program = env!("CARGO_BIN_EXE_relaxcrf");
+        let output = Command::new(program).args(words).current_dir(place.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}\n{said}");
+        assert!(!said.contains("warning"), "{command}\n{said}");
+        run += 1;
+    }
+    assert!(run >= 10, "only {run} commands were found");
+}

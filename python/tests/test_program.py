@@ -1,0 +1,80 @@
+"""The program and the package give the same labels: one default, one code path."""
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SHARED, make_scene
+
+import relaxcrf
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = [ROOT / "target" / profile / "relaxcrf" for profile in ("debug", "release")]
+
+
+@pytest.fixture
+def run(tmp_path):
+    built = [path for path in PROGRAMS if path.is_file()]
+    if not built:
+        pytest.skip("the program is not built: cargo build")
+    program = max(built, key=lambda path: path.stat().st_mtime)
+
+    def run(*words):
+        command = [program, *map(str, words), "--quiet"]
+        subprocess.run(command, cwd=tmp_path, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+
+    return run
+
+
+def write(folder, image, probabilities):
+    pictures = pytest.importorskip("PIL.Image")
+    (folder / "images").mkdir()
+    (folder / "probs").mkdir()
+    pictures.fromarray(image).save(folder / "images" / "a.png")
+    np.save(folder / "probs" / "a.npy", probabilities.astype(np.float32))
+    return folder / "images" / "a.png", folder / "probs" / "a.npy"
+
+
+def same_everywhere(run, folder, image, p, options=(), **arguments):
+    picture, probs = write(folder, image, p)
+    wanted = relaxcrf.refine(image, p, **arguments)
+    run("segment", picture, "--probs", probs, "-o", "one.npy", *options)
+    np.testing.assert_array_equal(np.load(folder / "one.npy"), wanted)
+    run("batch", "images", "-o", "out", "--format", "npy", *options)
+    np.testing.assert_array_equal(np.load(folder / "out" / "labels" / "a.npy"), wanted)
+    run("segment", picture, "--probs", probs, "-o", "tiles.npy", "--tile", 1024, *options)
+    np.testing.assert_array_equal(np.load(folder / "tiles.npy"), wanted)
+    np.testing.assert_array_equal(relaxcrf.refine_tiled(image, p, tile=1024, **arguments), wanted)
+    np.testing.assert_array_equal(relaxcrf.batch([image], [p], **arguments)[0], wanted)
+    np.testing.assert_array_equal(relaxcrf.refine(image, p, output="result", **arguments).labels, wanted)
+    np.testing.assert_array_equal(
+        relaxcrf.refine(image, p, output="probabilities", **arguments).argmax(0), wanted
+    )
+
+
+@pytest.mark.filterwarnings("ignore:label .* at every pixel has lower energy")
+@pytest.mark.parametrize(
+    "options, arguments",
+    [
+        ((), {}),
+        (("--preset", "pydensecrf"), {"preset": "pydensecrf"}),
+        (("--preset", "contours", "--max-iter", "3"), {"preset": "contours", "iterations": 3}),
+        (("--method", "mf"), {"method": "mf"}),
+    ],
+)
+@pytest.mark.parametrize("labels", [2, 3, 12])
+def test_program_and_package_give_equal_labels(run, tmp_path, labels, options, arguments):
+    image, p, _ = make_scene(40, 60, labels)
+    same_everywhere(run, tmp_path, image, p, options, **arguments)
+
+
+@pytest.mark.parametrize("name", ["voc", "msrc", "camvid"])
+def test_program_and_package_give_equal_labels_on_photographs(run, tmp_path, shared, name):
+    pictures = pytest.importorskip("PIL.Image")
+    folder = SHARED / "data" / "segmentation" / name
+    file = sorted((folder / "probs").glob("*.npz"))[0]
+    with np.load(file) as archive:
+        p = archive[archive.files[0]]
+    image = np.asarray(pictures.open(next((folder / "images").glob(file.stem + ".*"))).convert("RGB"))
+    same_everywhere(run, tmp_path, image, p)
