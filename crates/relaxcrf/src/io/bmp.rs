@@ -129,7 +129,7 @@ impl Bmp {
         let stored = file.get(self.start..).unwrap_or_default();
         let pixels = out.as_chunks_mut::<3>().0;
         match &self.coding {
-            Coding::Runs(bits, palette) => return self.decode_runs(stored, *bits, palette, pixels),
+            Coding::Runs(bits, palette) => self.decode_runs(stored, *bits, palette, pixels),
             Coding::Indexed(bits, palette) => {
                 let mask = (1u32 << bits) - 1;
                 self.decode_rows(stored, *bits as usize, pixels, |row, x| {

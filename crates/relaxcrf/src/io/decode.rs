@@ -57,7 +57,7 @@ impl Picture {
     pub fn into_image(self) -> Image {
         let Layout { width, height, .. } = self.layout;
         let data = match &self.samples {
-            Samples::Bytes(values) => self.without_alpha(values, |v| f32::from(v)),
+            Samples::Bytes(values) => self.without_alpha(values, f32::from),
             Samples::Words(values) => self.without_alpha(values, |v| f32::from(v) / 257.0),
             Samples::Floats(values) => self.without_alpha(values, |v| v),
         };
