@@ -55,7 +55,7 @@ pub fn model(model: &ModelArgs, preset: &PresetArgs) -> Result<ModelArgs> {
 pub fn with_preset(args: &ModelArgs, preset: Option<&Preset>) -> ModelArgs {
     let mut args = args.clone();
     let no_kernels = args.gaussian.is_empty() && args.bilateral.is_empty();
-    let Some(preset) = preset.or(no_kernels.then(|| presets::default())) else { return args };
+    let Some(preset) = preset.or(no_kernels.then(presets::default)) else { return args };
     if args.gaussian.is_empty() {
         args.gaussian = vec![GaussianSpec::new(preset.gaussian.0, preset.gaussian.1)];
     }

@@ -98,6 +98,9 @@ pub fn solve<'py>(
     Ok((result, error))
 }
 
+/// One label per pixel, and the beliefs as rows.
+type LabelsAndBeliefs<'py> = (Bound<'py, PyArray1<u16>>, Bound<'py, PyArray2<f32>>);
+
 /// What `refine` needs of a run: the labels, and the beliefs as rows. Mean-field updates alone evaluate no energies.
 #[pyfunction]
 #[pyo3(signature = (model, method, max_iter=None, threads=None))]
@@ -107,7 +110,7 @@ pub fn refine<'py>(
     method: &str,
     max_iter: Option<usize>,
     threads: Option<Threads>,
-) -> PyResult<(Bound<'py, PyArray1<u16>>, Bound<'py, PyArray2<f32>>)> {
+) -> PyResult<LabelsAndBeliefs<'py>> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let inner = model.get().inner.clone();
     let (labeling, beliefs) = pool::run_until_signal(py, threads, |stop| {

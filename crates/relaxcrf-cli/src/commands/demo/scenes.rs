@@ -55,7 +55,7 @@ pub(super) struct Scene {
 
 /// A task with its input images.
 pub(super) enum Task {
-    Segmentation { photo: Image, palette: Palette, probabilities: Vec<f32> },
+    Segmentation { photo: Image, palette: Box<Palette>, probabilities: Vec<f32> },
     Stereo { left: Image, right: Image },
 }
 
@@ -79,7 +79,7 @@ pub(super) fn segmentation(seed: u64) -> Result<Scene> {
         start,
         task: Task::Segmentation {
             photo: scene.image,
-            palette: Palette::new(&CLASS_COLOURS)?,
+            palette: Box::new(Palette::new(&CLASS_COLOURS)?),
             probabilities: scene.probabilities,
         },
     })
