@@ -196,3 +196,19 @@ def test_network_scores_on_photographs(shared):
         for counts, labels in ((before, p.argmax(0)), (after, relaxcrf.refine(image, p, threads=1))):
             np.add.at(counts, (truth[known], labels[known]), 1)
     assert mean_iou(after) >= mean_iou(before), (mean_iou(before), mean_iou(after))
+
+
+def test_person_is_kept_and_kernels_that_would_remove_it_are_told(shared):
+    """One label everywhere has lower energy under strong kernels: it is told, and replaces nothing."""
+    pictures = pytest.importorskip("PIL.Image")
+    root = shared / "data" / "segmentation" / "voc"
+    file = root / "probs" / "2010_002763.npz"
+    if not file.exists():
+        pytest.skip(f"no probabilities in {root}")
+    p = np.load(file)["prob"]
+    image = np.asarray(pictures.open(next((root / "images").glob(file.stem + ".*"))).convert("RGB"))
+    before = (p.argmax(0) > 0).mean()
+    # Without a warning, which would be an error here.
+    assert (relaxcrf.refine(image, p) > 0).mean() > 0.9 * before
+    with pytest.warns(relaxcrf.errors.InputWarning, match="label 0 at every pixel has lower energy .*preset='network'"):
+        assert (relaxcrf.refine(image, p, "pydensecrf") > 0).mean() > 0.7 * before

@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{random_model, run};
+use relaxcrf::energy;
 use relaxcrf::model::FilterKind;
-use relaxcrf::solve::{METHODS, Pipeline, Settings, Status};
+use relaxcrf::solve::{METHODS, Pipeline, Settings, Status, solve};
 
 #[test]
 fn labellings_are_evaluated_as_often_as_asked_and_at_the_end() {
@@ -89,5 +92,35 @@ fn methods_are_read_as_they_are_written() {
     ];
     for name in refused {
         assert!(name.parse::<Pipeline>().is_err(), "{name}");
+    }
+}
+
+/// What the documentation of `Solution::labeling` says, for every method.
+#[test]
+fn labels_are_those_that_the_method_arrived_at() {
+    let model = random_model(30, 3, 5, 0.6, FilterKind::Exact);
+    let settings = Settings { max_iterations: Some(7), ..Settings::default() };
+    let chains = ["mf1", "mf10", "qp+mf", "qp+mf5", "qp+dc-neg", "mf/qp", "qp/mf"];
+    for method in METHODS.iter().map(|m| m.name).chain(chains) {
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        // `exact` is for two labels.
+        let Ok(found) = solve(&model, &method.parse().unwrap(), None, &settings, go_on) else { continue };
+        let (own, best, last) = (found.energy.total(), found.best.energy.total(), found.final_energy.total());
+        let constant = energy::of_constants(&model).into_iter().fold(f64::INFINITY, f64::min);
+        assert!(
+            best <= own && best <= constant + 1e-9 && (found.constant.1 - constant).abs() < 1e-9,
+            "{method}"
+        );
+        assert_eq!(energy::of_labeling(&model, &found.best.labeling).unwrap().total(), best, "{method}");
+        let end = method.rsplit('+').next().unwrap();
+        let is_one_chain = !method.contains('/');
+        if is_one_chain && (end.starts_with("mf") || end == "unary") {
+            assert_eq!(found.labeling, found.beliefs.argmax(), "{method}");
+            assert_eq!(own, last, "{method}");
+        } else if ["auto", "exact"].contains(&method) {
+            assert_eq!(found.labeling, found.best.labeling, "{method}");
+        } else {
+            assert!(own <= last, "{method}: the last labels count as the method's own");
+        }
     }
 }
