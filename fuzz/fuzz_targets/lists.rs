@@ -35,6 +35,7 @@ mod items {
     #[derive(Debug, Clone)]
     pub enum Unaries {
         Probabilities(PathBuf),
+        Scores(PathBuf),
         Energies(PathBuf),
         Labels(PathBuf),
     }
