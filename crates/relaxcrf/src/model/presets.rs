@@ -66,7 +66,7 @@ const PAPER: &str = "Desmaison et al., ECCV 2016, cross-validated sets shipped w
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: Cow::Borrowed("network"),
-        summary: Cow::Borrowed("probabilities of a trained network; gentle, the default"),
+        summary: Cow::Borrowed("probabilities of a trained network; gentle"),
         source: Cow::Borrowed("`voc` with half its weights, measured on three data sets (docs/presets.md)"),
         gaussian: (1.0, 0.75),
         bilateral: (67.0, 3.0, 1.0),
