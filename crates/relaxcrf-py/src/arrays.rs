@@ -6,7 +6,7 @@ use numpy::ndarray::{ArrayView2, s};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 use rayon::prelude::*;
-use relaxcrf::numeric::rows_per_chunk;
+use relaxcrf::reduce::rows_per_chunk;
 use relaxcrf::{Error, Result};
 
 /// What Python hands over: one row per point, in any layout.

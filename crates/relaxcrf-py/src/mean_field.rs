@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use relaxcrf::filter::lattice::{SweepTerm, Tables};
 use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::model::Normalization;
-use relaxcrf::numeric::{for_rows, rows_per_chunk, sum_by_rows};
+use relaxcrf::reduce::{for_rows, rows_per_chunk, sum_by_rows};
 use relaxcrf::solve::simplex::softmax_rows;
 use relaxcrf::solve::updates::Updates;
 use relaxcrf::{Error, Result};

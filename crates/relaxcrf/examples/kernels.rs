@@ -21,7 +21,7 @@ fn main() {
     let part = std::env::args().nth(1).unwrap_or_default();
     let scene = synth::segmentation(SIZE[0], SIZE[1], LABELS, 1).expect("a scene");
     let rounds = if part == "build" { 5 } else { 1 };
-    let lattice = (0..rounds).map(|_| lattice(&scene)).last().expect("a lattice");
+    let lattice = (1..rounds).fold(lattice(&scene), |_, _| lattice(&scene));
     let result = match part.as_str() {
         "apply" => apply(&lattice),
         "bins" => bins(&lattice),

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
-use crate::numeric::{self, rows_per_chunk};
+use relaxcrf_filter::reduce::{self, rows_per_chunk};
 
 /// N x L numbers, one row per pixel, each row non-negative and summing to one.
 ///
@@ -136,9 +136,7 @@ impl Beliefs {
     pub fn mass(&self) -> Vec<f64> {
         (0..self.labels)
             .map(|i| {
-                numeric::sum_by(self.pixels(), numeric::CHUNK, |a| {
-                    f64::from(self.values[a * self.labels + i])
-                })
+                reduce::sum_by(self.pixels(), reduce::CHUNK, |a| f64::from(self.values[a * self.labels + i]))
             })
             .collect()
     }

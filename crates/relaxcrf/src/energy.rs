@@ -8,10 +8,10 @@ use rayon::prelude::*;
 
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::{Binned, Direction, OrderedMode, Scratch};
 use crate::labeling::Labeling;
 use crate::model::Model;
-use crate::numeric;
+use relaxcrf_filter::reduce;
+use relaxcrf_filter::{Binned, Direction, OrderedMode, Scratch};
 
 /// An energy and its two parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ pub(crate) fn of_checked(model: &Model, labeling: &Labeling, scratch: &mut Scrat
 /// cost nothing, else one row-sum product.
 pub fn of_constants(model: &Model) -> Vec<f64> {
     let labels = model.labels();
-    let pieces = model.unary().par_chunks(numeric::CHUNK * labels).map(|rows| {
+    let pieces = model.unary().par_chunks(reduce::CHUNK * labels).map(|rows| {
         let mut sums = vec![0.0; labels];
         for row in rows.chunks_exact(labels) {
             sums.iter_mut().zip(row).for_each(|(s, &e)| *s += unary_energy(model, e));
@@ -58,7 +58,7 @@ pub fn of_constants(model: &Model) -> Vec<f64> {
     let mu = model.compatibility();
     if !mu.has_zero_diagonal() {
         let pairwise = model.pairwise();
-        let self_free = numeric::sum(pairwise.row_sums()) - numeric::sum(pairwise.diagonal());
+        let self_free = reduce::sum(pairwise.row_sums()) - reduce::sum(pairwise.diagonal());
         sums.iter_mut().enumerate().for_each(|(i, s)| *s += f64::from(mu.cost(i, i)) * self_free);
     }
     sums
@@ -82,7 +82,7 @@ pub struct LowerConstant {
 pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<LowerConstant>> {
     labeling.check(model.pixels(), model.labels())?;
     if model.compatibility().has_zero_diagonal() {
-        let unary = |i: usize| numeric::sum_by(model.pixels(), numeric::CHUNK, |a| unary_term(model, a, i));
+        let unary = |i: usize| reduce::sum_by(model.pixels(), reduce::CHUNK, |a| unary_term(model, a, i));
         let lowest = (0..model.labels()).map(unary).fold(f64::INFINITY, f64::min);
         let most = model.pairwise().weight_of_all_pairs() * f64::from(model.compatibility().largest_cost());
         if lowest >= unary_part(model, labeling) + most {
@@ -120,7 +120,7 @@ pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
     let y = beliefs.as_slice();
     let diagonal = model.pairwise().diagonal();
     let mut product = filtered.clone();
-    let pairwise = numeric::for_rows(&mut product, labels, |first, rows| {
+    let pairwise = reduce::for_rows(&mut product, labels, |first, rows| {
         let mut total = 0.0;
         let mut without_self = vec![0.0; labels];
         for (k, row) in rows.chunks_exact_mut(labels).enumerate() {
@@ -134,7 +134,7 @@ pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
         }
         total
     });
-    Energy { unary: numeric::dot(model.unary(), y), pairwise }
+    Energy { unary: reduce::dot(model.unary(), y), pairwise }
 }
 
 /// The LP relaxation `<φ, y> + Σ_T w_T Σ_ab K_ab |y_a(T) - y_b(T)|` over the cuts T of the compatibility
@@ -154,9 +154,9 @@ pub fn lp(model: &Model, beliefs: &Beliefs, mode: OrderedMode) -> Option<Energy>
         }
         model.pairwise().apply_ordered(&inside, 1, mode, &mut ordered, &mut scratch);
         // Σ_ab K_ab |s_a - s_b| = 2 Σ_a s_a z_a: every pair appears in z of both its ends.
-        pairwise += f64::from(cut.weight) * 2.0 * numeric::dot(&ordered, &inside);
+        pairwise += f64::from(cut.weight) * 2.0 * reduce::dot(&ordered, &inside);
     }
-    Some(Energy { unary: numeric::dot(model.unary(), beliefs.as_slice()), pairwise })
+    Some(Energy { unary: reduce::dot(model.unary(), beliefs.as_slice()), pairwise })
 }
 
 fn unary_term(model: &Model, a: usize, label: usize) -> f64 {
@@ -170,7 +170,7 @@ fn unary_energy(model: &Model, e: f32) -> f64 {
 
 fn unary_part(model: &Model, labeling: &Labeling) -> f64 {
     let x = labeling.as_slice();
-    numeric::sum_by(x.len(), numeric::CHUNK, |a| unary_term(model, a, usize::from(x[a])))
+    reduce::sum_by(x.len(), reduce::CHUNK, |a| unary_term(model, a, usize::from(x[a])))
 }
 
 /// Bins up to which a square table of costs is small change.
@@ -194,7 +194,7 @@ fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> f
     }
     let diagonal = model.pairwise().diagonal();
     with_self
-        - numeric::sum_by(x.len(), numeric::CHUNK, |a| {
+        - reduce::sum_by(x.len(), reduce::CHUNK, |a| {
             let l = usize::from(x[a]);
             f64::from(diagonal[a]) * f64::from(mu.cost(l, l))
         })
@@ -216,7 +216,7 @@ fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch)
         &mut sums,
         scratch,
     );
-    numeric::sum(&sums)
+    reduce::sum(&sums)
 }
 
 /// The same sum when a table over all labels would be too large: a block of labels at a time.
@@ -234,7 +234,7 @@ fn blockwise_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scrat
         }
         let mut sums = vec![0.0; x.len() * width];
         model.pairwise().apply(Direction::Forward, &indicator, width, &mut sums, scratch);
-        total += numeric::sum_by(x.len(), numeric::rows_per_chunk(width), |a| {
+        total += reduce::sum_by(x.len(), reduce::rows_per_chunk(width), |a| {
             let cost = |k: usize| f64::from(mu.cost(usize::from(x[a]), block[k]));
             (0..width).map(|k| cost(k) * f64::from(sums[a * width + k])).sum()
         });

@@ -103,6 +103,19 @@ pub(crate) fn plain(text: &str) -> String {
 /// Shorthand used all over the crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl From<relaxcrf_filter::Error> for Error {
+    fn from(error: relaxcrf_filter::Error) -> Self {
+        use relaxcrf_filter::Error as Of;
+        match error {
+            Of::Shape { what, got, wanted, fix } => Self::Shape { what, got, wanted, fix },
+            Of::Value { what, got, wanted } => Self::Value { what, got, wanted },
+            Of::Element { what, got, place, wanted, fix } => Self::Element { what, got, place, wanted, fix },
+            Of::Filter { filter, why, fix } => Self::Filter { filter, why, fix },
+            other => Self::Value { what: "features".into(), got: other.to_string(), wanted: "valid".into() },
+        }
+    }
+}
+
 impl Error {
     /// A [`Error::Shape`] without a hint.
     pub fn shape(what: impl Into<String>, got: impl Into<String>, wanted: impl Into<String>) -> Self {

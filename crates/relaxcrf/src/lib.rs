@@ -41,22 +41,22 @@
 pub mod beliefs;
 pub mod energy;
 pub mod error;
-pub mod filter;
 mod image;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod labeling;
-mod lanes;
 pub mod memory;
 pub mod metrics;
 pub mod model;
-pub mod numeric;
-pub mod rng;
 pub mod round;
+mod rows;
 pub mod solve;
 pub mod stereo;
 pub mod synth;
 pub mod tiles;
+
+pub use relaxcrf_filter as filter;
+pub use relaxcrf_filter::{reduce, rng};
 
 pub use beliefs::Beliefs;
 pub use error::{Error, Result};

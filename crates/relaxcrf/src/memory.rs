@@ -21,10 +21,10 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::filter::Lattice;
-use crate::filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
 use crate::model::{FilterKind, Grid, Kernel, Model, Term, choose_filter};
 use crate::solve::{MOST_OPEN, Method, Pipeline};
+use relaxcrf_filter::Lattice;
+use relaxcrf_filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
 
 /// One kernel, as far as memory is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,8 +13,8 @@
 
 use crate::beliefs::Beliefs;
 use crate::labeling::Labeling;
-use crate::rng::Rng;
 use crate::solve::trees::LabelTree;
+use relaxcrf_filter::rng::Rng;
 
 /// Rounds of threshold drawing per choice: a pixel is still undecided with probability `e^-40`.
 const ROUNDS_PER_CHOICE: usize = 40;

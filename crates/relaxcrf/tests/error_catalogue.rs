@@ -110,7 +110,7 @@ fn every_kind_has_its_section() {
         ),
         ("magic".parse::<solve::Pipeline>().unwrap_err(), "cannot read method `magic`", "## Texts"),
         (
-            Lattice::new(&[0.0, 1e30, 0.0, 3e30, 5.0, 2e30], 3, Blur::Classic).unwrap_err(),
+            Lattice::new(&[0.0, 1e30, 0.0, 3e30, 5.0, 2e30], 3, Blur::Classic).unwrap_err().into(),
             "lattice filter: ",
             "## Filters",
         ),

@@ -89,7 +89,7 @@ fn close(got: f64, want: f64, what: &str) {
 
 /// `Σ_ab K_ab`, self pairs included: turns rewards for equal labels into costs of different ones.
 fn total_weight(model: &Model) -> f64 {
-    relaxcrf::numeric::sum(model.pairwise().row_sums())
+    relaxcrf::reduce::sum(model.pairwise().row_sums())
 }
 
 #[test]

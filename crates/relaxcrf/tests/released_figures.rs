@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{msrc_sample, run, shared, stereo_pair};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Solution};
-use relaxcrf::{Model, numeric};
+use relaxcrf::{Model, reduce};
 
 /// Energies that the released code recorded, by its method names, in our convention.
 fn recorded(folder: &Path, parameters: Option<&str>, model: &Model) -> impl Fn(&str) -> Option<f64> + use<> {
@@ -17,7 +17,7 @@ fn recorded(folder: &Path, parameters: Option<&str>, model: &Model) -> impl Fn(&
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     let rows = json.as_array().or(json["rows"].as_array()).unwrap().clone();
     let parameters = parameters.map(String::from);
-    let constant = numeric::sum(model.pairwise().row_sums());
+    let constant = reduce::sum(model.pairwise().row_sums());
     move |method| {
         rows.iter()
             .find(|r| {

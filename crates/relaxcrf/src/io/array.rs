@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::limits::{by, check_shape, reserve};
 use super::{Kind, npy, npz, open, picture};
 use crate::error::{Error, Result};
-use crate::numeric;
+use relaxcrf_filter::reduce;
 
 /// The keys looked for in an `.npz` file that holds several arrays, in this order.
 const KEYS: [&str; 5] = ["prob", "probs", "probabilities", "unary", "arr_0"];
@@ -43,7 +43,7 @@ impl Array {
             return Ok(self.data);
         }
         let mut rows = vec![0.0; self.data.len()];
-        let per_chunk = numeric::rows_per_chunk(labels);
+        let per_chunk = reduce::rows_per_chunk(labels);
         for (outer, block) in rows.chunks_exact_mut(inner * labels).enumerate() {
             let from = &self.data[outer * inner * labels..];
             block.par_chunks_mut(per_chunk * labels).enumerate().for_each(|(c, piece)| {

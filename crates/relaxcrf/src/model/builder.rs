@@ -12,7 +12,7 @@ use super::{Model, unary};
 use crate::error::{Error, Result};
 use crate::labeling::MAX_LABELS;
 use crate::memory;
-use crate::numeric;
+use relaxcrf_filter::reduce;
 
 /// Sampled points of a calibration: enough for a fraction of a percent on the mean.
 const CALIBRATION_SAMPLES: usize = 200;
@@ -195,7 +195,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
     // Energies beyond this would overflow when they are added up or compared with stand-ins for infinity.
     const LARGEST: f32 = 1e36;
     // Without an early exit, which makes it vector code: nearly always there is nothing to look for.
-    if rows.par_chunks(numeric::CHUNK).all(|rows| rows.iter().fold(true, |all, e| all & (e.abs() <= LARGEST)))
+    if rows.par_chunks(reduce::CHUNK).all(|rows| rows.iter().fold(true, |all, e| all & (e.abs() <= LARGEST)))
     {
         return Ok(());
     }

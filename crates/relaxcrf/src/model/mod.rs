@@ -21,8 +21,8 @@ pub use self::pairwise::{Normalization, Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
 use crate::error::Result;
 use crate::labeling::Labeling;
-use crate::lanes::NEGLIGIBLE_LOGIT;
-use crate::numeric;
+use relaxcrf_filter::reduce;
+use relaxcrf_filter::simd::NEGLIGIBLE_LOGIT;
 
 /// A dense CRF: everything that defines the energy of a labelling.
 ///
@@ -52,7 +52,7 @@ impl Model {
         compatibility: Compatibility,
     ) -> Self {
         let labels = compatibility.labels();
-        let forbidden = if unary.par_chunks(numeric::CHUNK).any(has_infinite) {
+        let forbidden = if unary.par_chunks(reduce::CHUNK).any(has_infinite) {
             let forbidden = forbidden_energy(&unary, labels, &pairwise, &compatibility);
             unary.par_iter_mut().filter(|e| **e == f32::INFINITY).for_each(|e| *e = forbidden);
             forbidden
@@ -129,7 +129,7 @@ impl Model {
         let ranges: Vec<f32> =
             self.unary.par_chunks_exact(self.labels).map(|row| range_below(row, self.forbidden)).collect();
         let strongest = f64::from(self.compatibility.largest_cost());
-        let scale = numeric::sum(&ranges) + strongest * numeric::sum(self.pairwise.row_sums());
+        let scale = reduce::sum(&ranges) + strongest * reduce::sum(self.pairwise.row_sums());
         *self.scale.get_or_init(|| scale)
     }
 

@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use super::kernel::{Features, Grid, Kernel};
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
-use crate::filter::lattice::{Sweep, SweepTerm};
-use crate::filter::{
+use relaxcrf_filter::lattice::{Sweep, SweepTerm};
+use relaxcrf_filter::{
     Binned, Calibration, Direction, Filter, Layers, OrderedMode, Scaling, Scratch, calibrate, ordered,
 };
 
@@ -84,7 +84,7 @@ impl Term {
 
     /// Compares the operator's row sums with the true Gaussian sums on `samples` points.
     pub fn measure(&self, samples: usize, seed: u64) -> Result<Calibration> {
-        calibrate(self.filter.as_ref(), self.features(), self.dims, samples, seed)
+        Ok(calibrate(self.filter.as_ref(), self.features(), self.dims, samples, seed)?)
     }
 
     /// One row of features per point.

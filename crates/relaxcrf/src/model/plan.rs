@@ -2,7 +2,7 @@
 
 use super::kernel::{Features, Kernel};
 use crate::error::{Error, Result};
-use crate::filter::{Blur, Exact, Filter, Lattice, Separable};
+use relaxcrf_filter::{Blur, Exact, Filter, Lattice, Separable};
 
 /// The filter a user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -187,7 +187,7 @@ mod tests {
         /// Rayleigh quotients lie in the range, and power iteration from both ends reaches its ends.
         #[test]
         fn range_is_reached_by_power_iteration(size in 2usize..7, seed in any::<u64>()) {
-            let mut rng = crate::rng::Rng::new(seed);
+            let mut rng = relaxcrf_filter::rng::Rng::new(seed);
             let mut m = vec![0.0; size * size];
             for i in 0..size {
                 for j in 0..=i {

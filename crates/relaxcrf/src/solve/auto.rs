@@ -17,11 +17,11 @@ use super::settings::{Settings, Status};
 use super::{PROVED, Progress, Solution};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::{Direction, Scratch};
 use crate::labeling::Labeling;
 use crate::memory;
 use crate::model::Model;
-use crate::numeric;
+use relaxcrf_filter::reduce;
+use relaxcrf_filter::{Direction, Scratch};
 
 /// What `auto` will run, and the reasons, one sentence each.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
     let mut reasons = Vec::new();
     let mut say = |text: String| reasons.push(text);
     let pairwise = model.pairwise();
-    let coupling = numeric::quantile(pairwise.row_sums(), 0.5).unwrap_or(0.0);
+    let coupling = reduce::quantile(pairwise.row_sums(), 0.5).unwrap_or(0.0);
     let costs = model.compatibility();
     say(format!(
         "{} pixels, {} labels, median row sum of the kernels {coupling:.3}",

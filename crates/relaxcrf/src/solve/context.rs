@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use super::held::{gather, held_labels, spread};
 use super::settings::Settings;
 use crate::energy::{self, Energy};
-use crate::filter::{Direction, OrderedMode, Scratch};
 use crate::labeling::Labeling;
 use crate::model::Model;
+use relaxcrf_filter::{Direction, OrderedMode, Scratch};
 
 /// Hands a solver the model's operator and counts every use of it.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ impl<'m> Context<'m> {
 mod tests {
     use super::*;
     use crate::model::{FilterKind, ModelBuilder, Normalization};
-    use crate::rng::Rng;
+    use relaxcrf_filter::rng::Rng;
 
     const POINTS: usize = 40;
 

@@ -13,9 +13,9 @@ use rayon::prelude::*;
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::filter::{Bins, OrderedMode};
 use crate::model::{Cut, MOST_LABELS, Model};
-use crate::numeric::rows_per_chunk;
+use relaxcrf_filter::reduce::rows_per_chunk;
+use relaxcrf_filter::{Bins, OrderedMode};
 
 /// The label costs as a sum of cuts, for a method that needs them so.
 pub(super) fn cuts_for(model: &Model, method: &str) -> Result<Vec<Cut>> {
@@ -47,7 +47,7 @@ const SNAP: f32 = 1e-6;
 pub(super) enum Order {
     /// By its sign.
     Sharp(OrderedMode),
-    /// In proportion to the distance where that is small: see [`Layers`](crate::filter::Layers).
+    /// In proportion to the distance where that is small: see [`Layers`](relaxcrf_filter::Layers).
     Softened { cells: usize },
 }
 

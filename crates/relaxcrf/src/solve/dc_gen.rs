@@ -13,7 +13,7 @@ use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::{RowStep, RowValue, for_row_pairs, row_sum, sum_by_rows};
+use relaxcrf_filter::reduce::{RowStep, RowValue, for_row_pairs, row_sum, sum_by_rows};
 
 /// Most inner steps per iteration.
 const INNER_STEPS: usize = 10;

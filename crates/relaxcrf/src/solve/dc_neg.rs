@@ -19,7 +19,7 @@ use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::numeric::{RowStep, for_row_pairs, row_sum};
+use relaxcrf_filter::reduce::{RowStep, for_row_pairs, row_sum};
 
 /// A step shortened this often is as good as none.
 const MOST_RETRIES: usize = 12;
@@ -205,8 +205,8 @@ mod tests {
 
     use super::*;
     use crate::model::{FilterKind, ModelBuilder, Normalization};
-    use crate::rng::Rng;
     use crate::solve::Settings;
+    use relaxcrf_filter::rng::Rng;
 
     const POINTS: usize = 30;
     const LABELS: usize = 6;

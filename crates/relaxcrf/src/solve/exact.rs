@@ -130,8 +130,8 @@ mod tests {
     use super::*;
     use crate::energy;
     use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
-    use crate::rng::Rng;
     use crate::solve::Settings;
+    use relaxcrf_filter::rng::Rng;
 
     const POINTS: usize = 11;
 

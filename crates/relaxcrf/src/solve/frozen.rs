@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use super::Context;
 use super::cuts::{self, CutTerms, Made};
 use crate::model::{Cut, Model};
-use crate::numeric;
+use relaxcrf_filter::reduce;
 
 /// A pixel has made up its mind when it believes in one label by as much.
 const CERTAIN: f32 = 0.999;
@@ -105,7 +105,7 @@ impl Bounds {
 
 /// `mean += share (z - mean)`.
 pub(super) fn move_towards(mean: &mut [f32], z: &[f32], share: f32) {
-    mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(z).for_each(|(m, &z)| {
+    mean.par_iter_mut().with_min_len(reduce::CHUNK).zip(z).for_each(|(m, &z)| {
         *m += share * (z - *m);
     });
 }

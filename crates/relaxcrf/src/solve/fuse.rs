@@ -8,7 +8,7 @@
 use super::Context;
 use super::quadratic::Quadratic;
 use crate::labeling::Labeling;
-use crate::numeric;
+use relaxcrf_filter::reduce;
 
 /// Most filter calls from one start.
 const MOST_STEPS: usize = 15;
@@ -64,7 +64,7 @@ fn descend(context: &mut Context, first: &Labeling, second: &Labeling, share: f3
     let mut gradient = vec![0.0; y.len()];
 
     for _ in 0..MOST_STEPS {
-        let value = numeric::for_rows(&mut gradient, labels, |at, rows| {
+        let value = reduce::for_rows(&mut gradient, labels, |at, rows| {
             let row = |(k, g): (usize, &mut [f32])| {
                 let span = (at + k) * labels..(at + k + 1) * labels;
                 quadratic.gradient(at + k, &filtered[span.clone()], &y[span], diagonal[at + k], g).value()
@@ -118,8 +118,8 @@ mod tests {
     use super::*;
     use crate::energy;
     use crate::model::{Compatibility, FilterKind, Model, ModelBuilder, Normalization};
-    use crate::rng::Rng;
     use crate::solve::Settings;
+    use relaxcrf_filter::rng::Rng;
     use std::time::Instant;
 
     const POINTS: usize = 9;

@@ -18,7 +18,7 @@ use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::model::Model;
-use crate::numeric;
+use relaxcrf_filter::reduce;
 
 /// How c falls: slowly from `from` to `turn`, then fast to `to`, geometrically in both parts.
 ///
@@ -151,7 +151,7 @@ impl<'m> Graduated<'m> {
             quadratic: Quadratic::new(model),
             focus: Focus::default(),
             schedule,
-            median_row_sum: numeric::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
+            median_row_sum: reduce::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
             at: 0.0,
             pace: Pace::new(),

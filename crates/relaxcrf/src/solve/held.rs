@@ -8,7 +8,7 @@ use super::quadratic::Quadratic;
 use super::{Context, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::{row_max, rows_per_chunk};
+use relaxcrf_filter::reduce::{row_max, rows_per_chunk};
 
 /// A method whose steps can be taken with rows of the labels that are held alone.
 pub(super) trait OnHeldLabels<'m> {

@@ -18,12 +18,12 @@ use super::tangent;
 use super::{Context, Solver, Step, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::OrderedMode;
 use crate::labeling::Labeling;
 use crate::model::{CompatibilityKind, Cut, Model};
-use crate::numeric::{self, rows_per_chunk};
-use crate::rng::Rng;
 use crate::round;
+use relaxcrf_filter::OrderedMode;
+use relaxcrf_filter::reduce::{self, rows_per_chunk};
+use relaxcrf_filter::rng::Rng;
 
 /// Share of the old direction in the new one. On a stereo pair (20 labels), 40 steps reach S = 1.86e6 with
 /// it and 2.37e6 without. Close to the optimum it does harm, so it ends with the first window that brings
@@ -126,7 +126,7 @@ impl Lp {
         let size = model.pixels() * model.labels();
         let row_sums = model.pairwise().row_sums();
         // Pixels that hardly have neighbours may move fast, but not without limit.
-        let least = 0.1 * (numeric::sum(row_sums) / row_sums.len().max(1) as f64) as f32;
+        let least = 0.1 * (reduce::sum(row_sums) / row_sums.len().max(1) as f64) as f32;
         let stiff = |&d: &f32| if options.paper_step || least <= 0.0 { 1.0 } else { d + least };
         Self {
             terms: CutTerms::new(model, cuts),
@@ -158,7 +158,7 @@ impl Lp {
     fn find_gradient(&mut self, model: &Model, y: &[f32]) -> f64 {
         let labels = model.labels();
         let (phi, z, stiffness, plain) = (model.unary(), &self.z, &self.stiffness, self.paper_step);
-        numeric::for_rows(&mut self.gradient, labels, |first, rows| {
+        reduce::for_rows(&mut self.gradient, labels, |first, rows| {
             let mut total = 0.0;
             for (k, g) in rows.chunks_exact_mut(labels).enumerate() {
                 let row = (first + k) * labels..(first + k + 1) * labels;
@@ -181,7 +181,7 @@ impl Lp {
     fn average(&mut self, weight: f64) {
         self.mean_weight += weight;
         let share = (weight / self.mean_weight) as f32;
-        self.mean.par_iter_mut().with_min_len(numeric::CHUNK).zip(&self.z).for_each(|(m, &z)| {
+        self.mean.par_iter_mut().with_min_len(reduce::CHUNK).zip(&self.z).for_each(|(m, &z)| {
             *m += share * (z - *m);
         });
     }
@@ -242,7 +242,7 @@ impl Solver for Lp {
         let allowance = if self.certified && gap.is_finite() { NEGLIGIBLE * gap.max(0.0) } else { 0.0 };
         self.terms.subgradient(context, beliefs.as_slice(), self.order, allowance, &mut self.z);
         let objective =
-            numeric::dot(model.unary(), beliefs.as_slice()) + numeric::dot(&self.z, beliefs.as_slice());
+            reduce::dot(model.unary(), beliefs.as_slice()) + reduce::dot(&self.z, beliefs.as_slice());
         self.ambition = if objective < self.lowest {
             (self.ambition * RAISE).min(1.0)
         } else {

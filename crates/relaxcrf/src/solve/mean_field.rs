@@ -11,9 +11,11 @@
 use super::relay::{Relay, Sums};
 use super::{Context, ROUNDING, Solver, Step};
 use crate::beliefs::Beliefs;
-use crate::filter::lattice::{Points, simd};
 use crate::model::Model;
-use crate::numeric::{row_sum, sum_by_rows};
+use crate::rows;
+use relaxcrf_filter::lattice::Points;
+use relaxcrf_filter::reduce::{row_sum, sum_by_rows};
+use relaxcrf_filter::simd::keep_rows;
 
 /// A failed update is repeated with half the step; below this the beliefs are as good as stationary.
 const SMALLEST_STEP: f32 = 1.0 / 1024.0;
@@ -25,7 +27,7 @@ pub(super) struct UnaryOnly;
 impl Solver for UnaryOnly {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         *beliefs = Beliefs::from_labeling(&context.model().unary_argmin(), context.model().labels());
-        let objective = crate::numeric::dot(context.model().unary(), beliefs.as_slice());
+        let objective = relaxcrf_filter::reduce::dot(context.model().unary(), beliefs.as_slice());
         Step { objective, lower_bound: None, residual: 0.0 }
     }
 }
@@ -99,9 +101,9 @@ fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut
     let mut pairwise = 0.0f64;
     if mu.is_potts() && step == 1.0 {
         // The sum of the row is the same for all labels: softmax does not see it.
-        pairwise += simd::potts_value(rows, stride, labels, old);
-        let own = simd::softmax_rows_with_value(rows, stride, labels, 2.0, Some(linear));
-        simd::keep_rows(rows, stride, labels, next);
+        pairwise += rows::potts_value(rows, stride, labels, old);
+        let own = rows::softmax_rows_with_value(rows, stride, labels, 2.0, Some(linear));
+        keep_rows(rows, stride, labels, next);
         return Sums { own, pairwise };
     }
     let given = linear.chunks_exact(labels).zip(old.chunks_exact(labels));
@@ -119,8 +121,8 @@ fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut
             *v = logit + linear[i];
         }
     }
-    let own = simd::softmax_rows_with_value(rows, stride, labels, 1.0, Some(linear));
-    simd::keep_rows(rows, stride, labels, next);
+    let own = rows::softmax_rows_with_value(rows, stride, labels, 1.0, Some(linear));
+    keep_rows(rows, stride, labels, next);
     Sums { own, pairwise }
 }
 

@@ -16,8 +16,8 @@ use super::tree_lp::TreeOptions;
 use super::updates::FromStart;
 use super::{Solver, qp, tree_lp};
 use crate::error::{Error, Result};
-use crate::filter::{MAX_BINS, MAX_CELLS};
 use crate::model::{FilterKind, Model};
+use relaxcrf_filter::{MAX_BINS, MAX_CELLS};
 
 /// One method with its options.
 #[derive(Debug, Clone, PartialEq)]

@@ -103,7 +103,7 @@ impl Dense {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use relaxcrf_filter::rng::Rng;
 
     fn energy(theta: &[f64], weights: &[f64], x: &[u16]) -> f64 {
         let n = theta.len();

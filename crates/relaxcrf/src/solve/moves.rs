@@ -237,8 +237,8 @@ mod tests {
     use super::*;
     use crate::energy;
     use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
-    use crate::rng::Rng;
     use crate::solve::Settings;
+    use relaxcrf_filter::rng::Rng;
     use std::time::Instant;
 
     const POINTS: usize = 10;

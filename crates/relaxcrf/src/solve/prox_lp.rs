@@ -14,12 +14,12 @@ use super::frozen::{Bounds, Frozen, Iterates, move_towards};
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::{MAX_BINS, OrderedMode};
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::numeric::{self, RowStep};
-use crate::rng::Rng;
 use crate::round;
+use relaxcrf_filter::reduce::{self, RowStep};
+use relaxcrf_filter::rng::Rng;
+use relaxcrf_filter::{MAX_BINS, OrderedMode};
 
 /// Most moves of z round one centre.
 const MOVES: usize = 8;
@@ -123,7 +123,7 @@ impl Proximal {
     fn answer(&self, model: &Model, y: &mut [f32]) {
         let labels = model.labels();
         let Self { z, centre, reach, .. } = self;
-        numeric::for_row_pairs(y, labels, Answer { phi: model.unary(), z, centre, reach });
+        reduce::for_row_pairs(y, labels, Answer { phi: model.unary(), z, centre, reach });
     }
 }
 
@@ -162,9 +162,9 @@ impl Iterates for Proximal {
         self.made = Some(self.terms.subgradient(context, y, order, allowance, &mut self.subgradient));
 
         let (z, s, reach) = (&self.z, &self.subgradient, &self.reach);
-        let objective = numeric::dot(model.unary(), y) + numeric::dot(s, y);
-        let gain = numeric::dot(s, y) - numeric::dot(z, y);
-        let squared = numeric::sum_by(model.pixels(), numeric::rows_per_chunk(labels), |a| {
+        let objective = reduce::dot(model.unary(), y) + reduce::dot(s, y);
+        let gain = reduce::dot(s, y) - reduce::dot(z, y);
+        let squared = reduce::sum_by(model.pixels(), reduce::rows_per_chunk(labels), |a| {
             let row = a * labels..(a + 1) * labels;
             let difference = s[row.clone()].iter().zip(&z[row]).map(|(s, z)| f64::from(s - z));
             f64::from(reach[a]) * difference.map(|x| x * x).sum::<f64>()

@@ -16,7 +16,7 @@ use super::simplex::project;
 use super::{Context, Solver, Step};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::numeric::{RowStep, for_row_pairs, row_min, row_sum, sum_by_rows};
+use relaxcrf_filter::reduce::{RowStep, for_row_pairs, row_min, row_sum, sum_by_rows};
 
 /// Rounding of sums of `f32` products must not lift a bound above the optimum: this share of the problem's
 /// scale is taken off.
@@ -274,7 +274,7 @@ impl Solver for FrankWolfe<'_> {
 
 /// `y += step (target - y)`.
 pub(super) fn blend(y: &mut [f32], target: &[f32], step: f32) {
-    crate::numeric::for_rows(y, 1, |first, piece| {
+    relaxcrf_filter::reduce::for_rows(y, 1, |first, piece| {
         for (v, &t) in piece.iter_mut().zip(&target[first..]) {
             *v += step * (t - *v);
         }
@@ -291,8 +291,8 @@ pub(super) fn smallest_curvature(model: &Model) -> f32 {
 mod tests {
     use super::*;
     use crate::ModelBuilder;
-    use crate::filter::{Direction, Scratch};
     use crate::model::FilterKind;
+    use relaxcrf_filter::{Direction, Scratch};
 
     /// A step with the labels that are held, and the least energy of the others, is a step with all labels.
     #[test]

@@ -16,7 +16,7 @@
 //! little as possible needs dominating.
 
 use crate::model::{Compatibility, Model};
-use crate::numeric::{self, RowValue};
+use relaxcrf_filter::reduce::{self, RowValue};
 
 /// How μ and C enter.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ impl<'m> Quadratic<'m> {
         let mu = self.model.compatibility();
         match &self.form {
             Form::Negative if mu.is_potts() => {
-                let sum = numeric::row_sum([y], |[v]| v);
+                let sum = reduce::row_sum([y], |[v]| v);
                 for (o, &v) in out.iter_mut().zip(y) {
                     *o -= 2.0 * by * (sum - v);
                 }
@@ -169,15 +169,15 @@ impl<'m> Quadratic<'m> {
         let labels = y.len();
         let linear = &self.model.linear()[a * labels..(a + 1) * labels];
         let (filtered, out) = (&filtered[..labels], &mut out[..labels]);
-        let sum = numeric::row_sum([filtered, y], |[k, v]| k - c * v);
+        let sum = reduce::row_sum([filtered, y], |[k, v]| k - c * v);
         for i in 0..labels {
             out[i] = sum - (filtered[i] - c * y[i]);
         }
-        let pairs = numeric::row_sum([y, &*out], |[v, o]| v * o);
+        let pairs = reduce::row_sum([y, &*out], |[v, o]| v * o);
         for i in 0..labels {
             out[i] = linear[i] + 2.0 * out[i];
         }
-        let linear = numeric::row_sum([y, linear], |[v, e]| v * e);
+        let linear = reduce::row_sum([y, linear], |[v, e]| v * e);
         Share { linear: f64::from(linear), pairs: f64::from(pairs) }
     }
 
@@ -185,7 +185,7 @@ impl<'m> Quadratic<'m> {
     pub fn value(&self, y: &[f32], filtered: &[f32], c: &[f32]) -> f64 {
         let labels = self.model.labels();
         let value = Value { quadratic: self, y, filtered, c };
-        numeric::sum_by_rows(y.len() / labels, labels, value)
+        reduce::sum_by_rows(y.len() / labels, labels, value)
     }
 }
 
@@ -264,8 +264,8 @@ mod tests {
 
     fn filtered(model: &Model, y: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; y.len()];
-        let forward = crate::filter::Direction::Forward;
-        model.pairwise().apply(forward, y, model.labels(), &mut out, &mut crate::filter::Scratch::new());
+        let forward = relaxcrf_filter::Direction::Forward;
+        model.pairwise().apply(forward, y, model.labels(), &mut out, &mut relaxcrf_filter::Scratch::new());
         out
     }
 
@@ -291,8 +291,8 @@ mod tests {
 
     #[test]
     fn vector_code_gives_the_bits_of_scalar_code() {
-        use crate::filter::lattice::simd::SCALAR;
         use crate::solve::{Pipeline, Settings, solve};
+        use relaxcrf_filter::simd::without_vectors;
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         for labels in [2, 5, 8, 11, 21, 32, 33, 45] {
             let mut mu = vec![Compatibility::potts(labels)];
@@ -303,14 +303,15 @@ mod tests {
                 {
                     let run = |scalar: bool| {
                         one_thread.install(|| {
-                            SCALAR.with(|s| s.set(scalar));
                             let pipeline: Pipeline = method.parse().unwrap();
                             let settings = Settings { max_iterations: Some(9), ..Settings::default() };
-                            let found = solve(&model, &pipeline, None, &settings, &mut |_| {
-                                std::ops::ControlFlow::Continue(())
-                            });
-                            SCALAR.with(|s| s.set(false));
-                            found.unwrap()
+                            let found = || {
+                                solve(&model, &pipeline, None, &settings, &mut |_| {
+                                    std::ops::ControlFlow::Continue(())
+                                })
+                                .unwrap()
+                            };
+                            if scalar { without_vectors(found) } else { found() }
                         })
                     };
                     let (vector, scalar) = (run(false), run(true));

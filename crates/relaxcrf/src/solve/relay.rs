@@ -6,9 +6,9 @@
 use rayon::prelude::*;
 
 use super::Context;
-use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, Tables};
 use crate::model::Model;
-use crate::numeric::rows_per_chunk;
+use relaxcrf_filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, Tables};
+use relaxcrf_filter::reduce::rows_per_chunk;
 
 /// K of the beliefs that were put in last.
 pub(super) enum Relay<'m> {

@@ -1,7 +1,8 @@
 //! Row operations on the simplex: softmax and the Euclidean projection.
 
-use crate::filter::lattice::{Points, simd};
-use crate::lanes::{LANES, exp_or_nothing, fold};
+use crate::rows;
+use relaxcrf_filter::lattice::Points;
+use relaxcrf_filter::simd::{LANES, exp_or_nothing, fold, keep_rows};
 
 /// Replaces logits by `exp(v_i) / Σ exp(v_j)`. A row of nothing but `-∞` becomes uniform.
 pub fn softmax(row: &mut [f32]) {
@@ -22,22 +23,22 @@ pub fn softmax_rows(rows: &mut [f32], width: usize) {
     }
 }
 
-/// The update of mean field for a block of points of a [`Sweep`](crate::filter::lattice::Sweep): messages become
+/// The update of mean field for a block of points of a [`Sweep`](relaxcrf_filter::lattice::Sweep): messages become
 /// beliefs, `softmax(messages - energies)`; `energies` are those of the block's points, `labels` each.
 pub fn softmax_points(points: &mut Points, labels: usize, energies: Option<&[f32]>) {
     let rows = &mut points.rows[..points.count * points.stride];
-    simd::softmax_rows(rows, points.stride, labels, 1.0, energies);
+    rows::softmax_rows(rows, points.stride, labels, 1.0, energies);
 }
 
 /// Copies the block's rows, without padding, to where they are kept: one row of `labels` per point.
 pub fn keep_points(points: &Points, labels: usize, out: &mut [f32]) {
-    simd::keep_rows(points.rows, points.stride, labels, out);
+    keep_rows(points.rows, points.stride, labels, out);
 }
 
 /// The update of mean field for two labels, of which only the second is filtered: on entry `messages` hold what
 /// speaks for it against the first, on return belief in it, `1 / (1 + exp(-message))`.
 pub fn logistic(messages: &mut [f32]) {
-    simd::logistic(messages);
+    rows::logistic(messages);
 }
 
 /// Replaces a row by the nearest point of the simplex, exactly up to rounding.

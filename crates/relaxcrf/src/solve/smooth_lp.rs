@@ -2,7 +2,7 @@
 //!
 //! The pairwise part of the LP adds up |s_a(T) - s_b(T)| over cuts T and pairs of pixels (see `cuts.rs`). Its
 //! subgradient counts the order of two sums by sign; here differences within one of `cells` equal parts of [0, 1]
-//! count in proportion (see [`Layers`](crate::filter::Layers)). That makes z a Lipschitz function of the beliefs,
+//! count in proportion (see [`Layers`](relaxcrf_filter::Layers)). That makes z a Lipschitz function of the beliefs,
 //! with constant `cells · d_a`, so that momentum pays, and it leaves z a certificate: weights of pairs stay
 //! antisymmetric and within ±1 for all beliefs. One step is
 //!
@@ -25,10 +25,10 @@ use super::frozen::{Bounds, Frozen, Iterates, move_towards};
 use super::{Context, Solver, Step, qp, simplex};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::MAX_CELLS;
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::numeric::{self, RowStep};
+use relaxcrf_filter::MAX_CELLS;
+use relaxcrf_filter::reduce::{self, RowStep};
 
 /// Parts to begin with. With 15 and with 31 all rows of a lattice's tables are full.
 const FIRST_CELLS: usize = 15;
@@ -158,7 +158,7 @@ impl Smoothed {
             z: &self.z,
             previous: &self.previous,
         };
-        let (uphill, _) = numeric::for_row_pairs(y, model.labels(), walk);
+        let (uphill, _) = reduce::for_row_pairs(y, model.labels(), walk);
         uphill > 0.0
     }
 }
@@ -174,7 +174,7 @@ impl Iterates for Smoothed {
 
         // --- the gradient, a little ahead of the beliefs ---
         let beta = self.extrapolation;
-        self.point.par_iter_mut().with_min_len(numeric::CHUNK).zip(&*y).zip(&self.previous).for_each(
+        self.point.par_iter_mut().with_min_len(reduce::CHUNK).zip(&*y).zip(&self.previous).for_each(
             |((v, &y), &p)| {
                 *v = y + beta * (y - p);
             },
@@ -183,7 +183,7 @@ impl Iterates for Smoothed {
         let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
         let order = Order::Softened { cells: self.cells };
         self.made = Some(self.terms.subgradient(context, &self.point, order, allowance, &mut self.z));
-        let objective = numeric::dot(model.unary(), &self.point) + numeric::dot(&self.z, &self.point);
+        let objective = reduce::dot(model.unary(), &self.point) + reduce::dot(&self.z, &self.point);
 
         // --- the bound ---
         let share = self.share(self.averaged);
@@ -305,7 +305,7 @@ impl RowStep for Walk<'_> {
             out[i] = point[i] - (phi[i] + z[i]) / curvature;
         }
         simplex::project(out);
-        let uphill = numeric::row_sum([point, out, previous], |[v, o, p]| (v - o) * (o - p));
+        let uphill = reduce::row_sum([point, out, previous], |[v, o, p]| (v - o) * (o - p));
         (f64::from(curvature * uphill), 0.0)
     }
 }

@@ -21,8 +21,8 @@ use crate::energy;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::model::{Compatibility, Cut, Model};
-use crate::rng::Rng;
 use crate::round;
+use relaxcrf_filter::rng::Rng;
 
 /// Trees sampled for each one used.
 const SAMPLES: u64 = 8;
@@ -213,9 +213,9 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::filter::{Direction, Scratch};
     use crate::model::{FilterKind, ModelBuilder};
     use crate::solve::Settings;
+    use relaxcrf_filter::{Direction, Scratch};
 
     const POINTS: usize = 9;
     const LABELS: usize = 4;

@@ -10,7 +10,7 @@
 //! as high as the largest cost among its leaves. This also needs no triangle inequality.
 
 use crate::model::{Compatibility, Cut};
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// A rooted tree whose leaves are the labels. Distances between leaves are sums of edge lengths.
 #[derive(Debug, Clone, PartialEq)]
@@ -215,8 +215,8 @@ fn split(
 mod tests {
     use super::*;
     // Named, since proptest brings a trait of that name.
-    use crate::rng::Rng;
     use proptest::prelude::*;
+    use relaxcrf_filter::rng::Rng;
 
     fn path_metric(steps: &[f32]) -> Compatibility {
         let l = steps.len() + 1;

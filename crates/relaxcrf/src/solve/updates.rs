@@ -23,8 +23,9 @@ use self::run::Run;
 pub(super) use self::solver::FromStart;
 pub use self::solver::mean_field_beliefs;
 use super::simplex::{keep_points, softmax_points};
-use crate::filter::lattice::{POINTS_PER_UPDATE, Points, Settlement, Sweep, SweepTerm, Tables, simd};
-use crate::lanes::LARGEST_LOGIT;
+use crate::rows::{self, LARGEST_LOGIT};
+use relaxcrf_filter::lattice::{POINTS_PER_UPDATE, Points, Settlement, Sweep, SweepTerm, Tables};
+use relaxcrf_filter::simd::least_of_lanes;
 
 /// The message that a dropped label may be denied.
 pub const NEGLIGIBLE: f32 = 0.03;
@@ -157,7 +158,7 @@ impl<'a> Stage<'a> {
                 let energies = &rest.energies[points.first * stride..][..points.count * stride];
                 let shares = &rest.shares[points.first..][..points.count];
                 let rows = &mut points.rows[..points.count * stride];
-                let (denied, most) = simd::softmax_with_rest(rows, stride, lanes, energies, shares);
+                let (denied, most) = rows::softmax_with_rest(rows, stride, lanes, energies, shares);
                 Most(if most <= LARGEST_LOGIT { denied } else { f32::INFINITY })
             }
         }
@@ -168,7 +169,7 @@ impl<'a> Stage<'a> {
         let Points { first, count, rows, stride } = points;
         let denied = self.update(problem, Points { first, count, rows, stride });
         let mut least = vec![0.0f32; stride];
-        simd::least_of_lanes(&rows[..count * stride], stride, &mut least);
+        least_of_lanes(&rows[..count * stride], stride, &mut least);
         let best = least[..self.kept.len()].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let settlement = best.and_then(|(lane, &belief)| {
             let odds = (belief / (1.0 - belief).max(f32::EPSILON)).ln();
@@ -236,7 +237,7 @@ impl<'a> Stage<'a> {
                     Some(r) => (&r.energies[first * old..], old, Some(&r.shares[first..])),
                 };
                 let lumps = &mut lumps[..shares.len()];
-                simd::lump_rows(from, width, lanes, &gone, old_shares, lumps);
+                rows::lump_rows(from, width, lanes, &gone, old_shares, lumps);
                 let rows = energies.chunks_exact_mut(stride).zip(shares);
                 for ((row, share), (&mut [above, part, least], from)) in
                     rows.zip(lumps.iter_mut().zip(from.chunks(width)))
@@ -263,7 +264,7 @@ impl<'a> Stage<'a> {
             let denied = self.update(problem, Points { first, count, rows: from, stride: old });
             // The rest is as believed in as the most believed of those that go there.
             let mut best = [0.0f32; POINTS_PER_UPDATE];
-            simd::best_of_gone(&from[..count * old], old, &gone, &mut best);
+            rows::best_of_gone(&from[..count * old], old, &gone, &mut best);
             rows.fill(0.0);
             for ((row, from), &best) in
                 rows.chunks_exact_mut(stride).zip(from.chunks_exact(old)).zip(&best).take(count)

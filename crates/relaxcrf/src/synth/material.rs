@@ -2,7 +2,7 @@
 
 use super::noise::{Noise, lerp, step};
 use super::shape::Hit;
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// A surface: two colours and the pattern that mixes them.
 #[derive(Debug, Clone)]

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::image::Image;
-use crate::rng::{Rng, mix};
+use relaxcrf_filter::rng::{Rng, mix};
 
 /// Longest side of a scene; enough for any benchmark, and keeps every size computation small.
 const MAX_SIDE: usize = 16_384;

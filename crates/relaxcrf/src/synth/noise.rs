@@ -1,6 +1,6 @@
 //! Smooth random fields: gradient noise (Perlin 1985) on a hashed lattice, and sums of its octaves.
 
-use crate::rng::mix;
+use relaxcrf_filter::rng::mix;
 
 /// A smooth random function of the plane, of about unit feature size and values in about -1 to 1.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use super::{Stream, check_size, render};
 use crate::error::{Error, Result};
 use crate::image::Image;
 use crate::labeling::{Labeling, MAX_LABELS};
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// A generated segmentation problem.
 #[derive(Debug, Clone)]

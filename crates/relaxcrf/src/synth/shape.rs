@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// Where a point lies in a shape that covers it.
 #[derive(Debug, Clone, Copy)]

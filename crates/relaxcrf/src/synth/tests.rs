@@ -128,8 +128,8 @@ fn right_matches_look_alike_where_they_are_seen() {
         let truth = scene.truth.as_slice();
         let at_truth: Vec<f32> =
             truth.iter().enumerate().map(|(p, &d)| costs[p * 24 + usize::from(d)]).collect();
-        let median = crate::numeric::quantile(&at_truth, 0.5).unwrap();
-        let other = crate::numeric::quantile(&costs, 0.5).unwrap();
+        let median = relaxcrf_filter::reduce::quantile(&at_truth, 0.5).unwrap();
+        let other = relaxcrf_filter::reduce::quantile(&costs, 0.5).unwrap();
         assert!(median < 6.0 && other > 1.7 * median, "seed {seed}: {median} {other}");
         let negative: Vec<f32> = costs.iter().map(|c| -c).collect();
         let winner = argmax(&negative, 24);

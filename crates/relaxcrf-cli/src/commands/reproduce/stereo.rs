@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::numeric;
+use relaxcrf::reduce;
 use relaxcrf::solve::Settings;
 
 use super::pairs::{self, PairFiles};
@@ -140,7 +140,7 @@ fn one(files: &PairFiles, args: &ReproduceStereoArgs, scope: &Scope) -> Result<S
     };
     let comparison = problem.compare(&args.methods.0, &settings, &ENDS, scope.clone(), &mut say)?;
     write_pictures(&folder, &problem, &comparison)?;
-    let constant = numeric::sum(problem.model.pairwise().row_sums());
+    let constant = reduce::sum(problem.model.pairwise().row_sums());
     Ok(Solved { problem, comparison, constant })
 }
 

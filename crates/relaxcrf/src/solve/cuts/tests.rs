@@ -1,9 +1,9 @@
 use super::*;
 use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
-use crate::numeric;
-use crate::rng::Rng;
 use crate::solve::Settings;
 use crate::{Beliefs, energy};
+use relaxcrf_filter::reduce;
+use relaxcrf_filter::rng::Rng;
 use std::time::Instant;
 
 const POINTS: usize = 40;
@@ -61,15 +61,15 @@ fn subgradients_touch_the_objective_and_stay_below_it() {
                 let y = beliefs(costs.labels(), &mut rng);
                 let mut z = vec![0.0; y.as_slice().len()];
                 terms.subgradient(&mut context, y.as_slice(), order, allowance, &mut z);
-                let here = numeric::dot(&z, y.as_slice());
+                let here = reduce::dot(&z, y.as_slice());
                 assert!(here <= pairwise(&y) + tiny);
                 if order == exact {
                     assert!(here >= pairwise(&y) - allowance - tiny, "{here} {}", pairwise(&y));
                 }
                 for _ in 0..20 {
                     let other = beliefs(costs.labels(), &mut rng);
-                    assert!(numeric::dot(&z, other.as_slice()) <= pairwise(&other) + tiny);
-                    let value = numeric::dot(model.unary(), other.as_slice()) + pairwise(&other);
+                    assert!(reduce::dot(&z, other.as_slice()) <= pairwise(&other) + tiny);
+                    let value = reduce::dot(model.unary(), other.as_slice()) + pairwise(&other);
                     assert!(bound(&model, &z) <= value + tiny, "a bound on beliefs as on labellings");
                 }
             }

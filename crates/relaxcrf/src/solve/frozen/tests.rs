@@ -4,11 +4,11 @@ use super::*;
 use crate::energy;
 use crate::labeling::Labeling;
 use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
-use crate::rng::Rng;
 use crate::solve::prox_lp::{ProxLp, Proximal};
 use crate::solve::smooth_lp::{SmoothLp, SmoothOptions, Smoothed};
 use crate::solve::{ProxOptions, Settings, Solver, Step};
 use crate::{Beliefs, solve};
+use relaxcrf_filter::rng::Rng;
 
 const WIDTH: usize = 32;
 const POINTS: usize = WIDTH * 24;

@@ -2,7 +2,7 @@
 
 use super::two_labels::TwoLabels;
 use super::{GROUP, Most, NEGLIGIBLE, Stage, Updates};
-use crate::filter::lattice::{Sweep, Tables};
+use relaxcrf_filter::lattice::{Sweep, Tables};
 
 /// A run of updates, advanced one update at a time.
 ///

@@ -6,10 +6,10 @@ use std::time::Instant;
 use super::{Run, Updates};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
-use crate::filter::lattice::Tables;
 use crate::memory;
 use crate::model::Model;
 use crate::solve::{Context, Method, Pipeline, Settings, Solver, Step};
+use relaxcrf_filter::lattice::Tables;
 
 /// The updates of a Potts model with at least two labels, all of whose kernels are lattices; `None` for other models.
 fn on_lattices(model: &Model) -> Option<Updates<'_>> {

@@ -1,6 +1,6 @@
 use super::run::ManyLabels;
 use super::*;
-use crate::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
+use relaxcrf_filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
 
 const SIDE: usize = 96;
 const POINTS: usize = SIDE * SIDE;
@@ -119,14 +119,13 @@ fn the_same_bits_for_any_number_of_threads() {
 
 #[test]
 fn vector_code_gives_the_bits_of_scalar_code() {
+    use relaxcrf_filter::simd::without_vectors;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let unary = energies(21, 7.0);
     let run = |scalar: bool| {
         pool.install(|| {
-            simd::SCALAR.with(|s| s.set(scalar));
-            let result = both(21, Some(&unary), 6.0).0;
-            simd::SCALAR.with(|s| s.set(false));
-            result
+            let result = || both(21, Some(&unary), 6.0).0;
+            if scalar { without_vectors(result) } else { result() }
         })
     };
     assert!(run(false) == run(true));

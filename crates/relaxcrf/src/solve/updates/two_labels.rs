@@ -3,8 +3,8 @@
 use rayon::prelude::*;
 
 use super::{CERTAIN, SETTLED, Updates};
-use crate::filter::lattice::{Points, Settlement, Sweep, Tables};
 use crate::solve::simplex::logistic;
+use relaxcrf_filter::lattice::{Points, Settlement, Sweep, Tables};
 
 /// The messages for label 1 less those for label 0 are `K (q_1 - q_0) = K (2 q_1 - 1)`.
 pub(super) struct TwoLabels<'a> {

@@ -2,7 +2,7 @@
 
 use super::super::noise::{Noise, lerp, step};
 use super::{Colour, GRASS, MOUNTAIN, SKY, TREE, WATER, blend, shade};
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// Height of the horizon, in picture heights from the top.
 pub(super) const HORIZON: f64 = 0.43;

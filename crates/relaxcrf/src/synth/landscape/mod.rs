@@ -11,7 +11,7 @@ use super::segmentation::{SegmentationScene, classify};
 use super::{Stream, check_size, render};
 use crate::error::Result;
 use crate::labeling::Labeling;
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// Names of the labels of [`landscape`].
 pub const LANDSCAPE_LABELS: [&str; 8] =

@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use super::super::noise::{Noise, lerp, step};
 use super::{BALLOON, Colour, HOUSE, SHEEP, TREE, blend, shade};
-use crate::rng::Rng;
+use relaxcrf_filter::rng::Rng;
 
 /// Light from the upper left, behind the viewer; a unit vector.
 const SUN: [f64; 3] = [-0.52, -0.60, 0.61];

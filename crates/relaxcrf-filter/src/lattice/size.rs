@@ -1,0 +1,101 @@
+//! How large a lattice will be, found without building it.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::bands::points_per_band;
+use super::embed::{Embedding, MAX_DIMS};
+use super::table::{Packing, Table, Word};
+use super::{Lattice, bounding_box, inner, unfit};
+use crate::error::Result;
+
+/// The numbers that a lattice's memory depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatticeSize {
+    /// Points that it was built on.
+    pub points: usize,
+    /// Their dimension.
+    pub dims: usize,
+    /// Lattice vertices that some point touches.
+    pub vertices: usize,
+    /// Rows of a table of vertex values: the vertices, and copies of those that bands of points share.
+    pub rows: usize,
+    /// Runs of neighbouring points in the same simplex.
+    pub runs: usize,
+}
+
+impl LatticeSize {
+    /// Locates all points, a band of them at a time, and keeps nothing. `features` gives the rows of a range of
+    /// points.
+    pub fn measure(
+        points: usize,
+        dims: usize,
+        features: impl Fn(Range<usize>) -> Vec<f32> + Sync,
+    ) -> Result<Self> {
+        let per_band = points_per_band(points);
+        let bands: Vec<Range<usize>> =
+            (0..points).step_by(per_band).map(|first| first..(first + per_band).min(points)).collect();
+        let boxes: Vec<_> = bands
+            .par_iter()
+            .map(|band| {
+                let rows = features(band.clone());
+                crate::check_features(&rows, dims, MAX_DIMS, "lattice")?;
+                Ok(bounding_box(&rows, dims))
+            })
+            .collect::<Result<_>>()?;
+        let (mut lo, mut hi) = (vec![f32::INFINITY; dims], vec![f32::NEG_INFINITY; dims]);
+        for (l, h) in &boxes {
+            lo.iter_mut().zip(l).for_each(|(a, b)| *a = a.min(*b));
+            hi.iter_mut().zip(h).for_each(|(a, b)| *a = a.max(*b));
+        }
+        let embedding = Embedding::new(dims);
+        let packing = embedding.coordinate_bounds(&lo, &hi).map(|bounds| Packing::new(&bounds));
+        let counted = match packing {
+            Some(p) if p.bits <= u64::BITS => count::<u64>(&bands, &features, &embedding, &p),
+            Some(p) if p.bits <= u128::BITS => count::<u128>(&bands, &features, &embedding, &p),
+            _ => None,
+        };
+        let (vertices, rows, runs) =
+            counted.ok_or_else(|| unfit("the features span too many standard deviations to index".into()))?;
+        Ok(Self { points, dims, vertices, rows, runs })
+    }
+}
+
+fn count<W: Word>(
+    bands: &[Range<usize>],
+    features: &(impl Fn(Range<usize>) -> Vec<f32> + Sync),
+    embedding: &Embedding,
+    packing: &Packing,
+) -> Option<(usize, usize, usize)> {
+    let found: Vec<(Vec<W>, usize)> = bands
+        .par_iter()
+        .map(|band| {
+            let rows = features(band.clone());
+            let mut weights = vec![0.0; band.len() * (embedding.dims() + 1)];
+            inner::locate::<W>(&rows, embedding, packing, &mut weights).into_keys_and_runs()
+        })
+        .collect::<Option<_>>()?;
+    let rows = found.iter().map(|(keys, _)| keys.len()).sum();
+    let runs = found.iter().map(|(_, runs)| runs).sum();
+    let mut table = Table::<W>::with_capacity(rows / 2);
+    for (keys, _) in &found {
+        for &key in keys {
+            table.insert(key)?;
+        }
+    }
+    Some((table.len(), rows, runs))
+}
+
+impl Lattice {
+    /// The numbers that its memory depends on.
+    pub fn size(&self) -> LatticeSize {
+        LatticeSize {
+            points: self.points,
+            dims: self.dims,
+            vertices: self.vertices,
+            rows: self.rows,
+            runs: self.bands.iter().map(|band| band.simplices.runs()).sum(),
+        }
+    }
+}
