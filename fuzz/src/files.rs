@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use relaxcrf::io::{self, Raster};
+use relaxcrf_io::{self as io, Raster};
 
 /// Runs `check` on a file with that content.
 fn with_file(data: &[u8], ending: &str, check: impl FnOnce(&Path)) {

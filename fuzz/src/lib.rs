@@ -14,7 +14,7 @@ pub mod tiny;
 pub fn pass_over_decoders() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !relaxcrf::io::is_decoding() {
+        if !relaxcrf_io::is_decoding() {
             hook(info);
         }
     }));

@@ -1,8 +1,8 @@
 //! Texts: names of methods, filters and normalisations, preset files.
 
-use relaxcrf::io;
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::Pipeline;
+use relaxcrf_io as io;
 
 /// What is understood is understood again when it is written out.
 pub fn all(data: &[u8]) {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{self, Palette};
+use relaxcrf_io::{self as io, Palette};
 use serde_json::Value;
 
 use crate::args::{ColourArgs, ShowArgs};

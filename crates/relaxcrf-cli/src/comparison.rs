@@ -322,7 +322,8 @@ fn segmentation(labels: &[u16], truth: &[u16], known: usize) -> Quality {
 
 #[cfg(test)]
 mod tests {
-    use relaxcrf::{ModelBuilder, synth};
+    use relaxcrf::ModelBuilder;
+    use relaxcrf_lab::synth;
 
     use super::*;
 

@@ -13,8 +13,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::metrics::Confusion;
-use relaxcrf::{Labeling, Model, io};
+use relaxcrf::{Labeling, Model};
+use relaxcrf_io as io;
+use relaxcrf_lab::metrics::Confusion;
 use serde::Deserialize;
 
 use crate::args::{DataArgs, ModelArgs, UnaryArgs};

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::stereo::{self, CostOptions, Measure};
-use relaxcrf::{Image, Model, io};
+use relaxcrf::{Image, Model};
+use relaxcrf_io as io;
 use serde::Serialize;
 
 use crate::args::{CostArgs, ModelArgs, TruthArgs};

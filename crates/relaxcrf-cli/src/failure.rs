@@ -46,7 +46,7 @@ pub fn explain_usage(usage: &clap::Error) -> ExitCode {
 pub fn guard(program: impl FnOnce() -> ExitCode + panic::UnwindSafe) -> ExitCode {
     panic::set_hook(Box::new(|info| {
         // What a decoder does not survive becomes an error of its file.
-        if relaxcrf::io::is_decoding() {
+        if relaxcrf_io::is_decoding() {
             return;
         }
         // Threads may fall one after the other; the first says it all.

@@ -9,9 +9,10 @@ mod values;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::Window;
 use relaxcrf::model::{Compatibility, Kernel};
-use relaxcrf::{Image, Labeling, Model, ModelBuilder, io};
+use relaxcrf::{Image, Labeling, Model, ModelBuilder};
+use relaxcrf_io as io;
+use relaxcrf_io::Window;
 
 pub use self::images::warn_about_image;
 pub use self::labels::{LabelValues, Occurring, Reading, energies as energies_of_marks};

@@ -5,9 +5,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::Image;
-use relaxcrf::io;
 use relaxcrf::memory::{KernelSize, Problem};
 use relaxcrf::solve::Pipeline;
+use relaxcrf_io as io;
 use serde::Serialize;
 
 use crate::args::{ModelArgs, UnaryArgs};

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::is_named_pipe;
+use relaxcrf_io::is_named_pipe;
 
 /// Fails unless a file can be made at `path`, and unless that would overwrite one of the inputs.
 pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {

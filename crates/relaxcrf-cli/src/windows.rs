@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use relaxcrf::io::{self, Raster, Window};
+use relaxcrf_io::{self as io, Raster, Window};
 
 use crate::args::UnaryArgs;
 use crate::inputs::{

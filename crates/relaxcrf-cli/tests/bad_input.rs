@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{HEIGHT, LABELS, Place, WIDTH};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, write_labels, write_npy_f32};
+use relaxcrf_io::{Palette, write_labels, write_npy_f32};
 
 const SEGMENT: &str = "segment image.png --probs probs.npy -o out.png";
 
@@ -144,7 +144,7 @@ fn label_counts_out_of_range() {
     place.fails("segment image.png --probs none.npy -o out.png", 1, &["none.npy", "0 labels", "1 to 65535"]);
     write_npy_f32(&place.path("many.npy"), &[65_536, 1, 1], &[0.5; 65_536]).unwrap();
     let dot = Image::new(1, 1, 1, vec![9.0]).unwrap();
-    relaxcrf::io::write_image(&place.path("dot.png"), &dot).unwrap();
+    relaxcrf_io::write_image(&place.path("dot.png"), &dot).unwrap();
     place.fails(
         "segment dot.png --unary many.npy -o out.png",
         1,

@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use common::{Outcome, StereoPlace, outcome, program, shared};
-use relaxcrf::io::{Palette, write_image, write_labels, write_npy_f32};
-use relaxcrf::synth;
+use relaxcrf_io::{Palette, write_image, write_labels, write_npy_f32};
+use relaxcrf_lab::synth;
 use serde_json::Value;
 
 /// A directory with a data set of images of different sizes in `set`, removed at the end.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use common::{Outcome, outcome, program};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, read_labels, write_image, write_labels, write_npy_f32};
-use relaxcrf::synth;
+use relaxcrf_io::{Palette, read_labels, write_image, write_labels, write_npy_f32};
+use relaxcrf_lab::synth;
 use serde_json::Value;
 
 const WIDTH: usize = 24;
@@ -157,11 +157,11 @@ fn logits_and_foreground_pictures_are_taken_from_their_folders() {
     let place = Place::new(2);
     place.run("batch set -o plain --method mf5 -q").fine();
     for name in &place.names {
-        let p = relaxcrf::io::read_array(&place.path(&format!("set/probs/{name}.npy"))).unwrap();
+        let p = relaxcrf_io::read_array(&place.path(&format!("set/probs/{name}.npy"))).unwrap();
         let logits: Vec<f32> = p.data.iter().map(|p| p.max(1e-5).ln()).collect();
         write_npy_f32(&place.file("logits", name, "npy"), &p.shape, &logits).unwrap();
         let grey: Vec<u16> = p.data[WIDTH * HEIGHT..].iter().map(|p| (p * 65_535.0) as u16).collect();
-        relaxcrf::io::write_grey16(&place.file("fg", name, "png"), WIDTH, HEIGHT, &grey).unwrap();
+        relaxcrf_io::write_grey16(&place.file("fg", name, "png"), WIDTH, HEIGHT, &grey).unwrap();
     }
     for (k, input) in ["set --logits set/logits", "set --probs set/fg"].iter().enumerate() {
         place.run(&format!("batch {input} -o out{k} --method mf5 -q")).fine();

@@ -129,7 +129,7 @@ fn check(browser: &str, page: &Path, images: usize, plots: usize) {
     // A picture of it.
     let shot = page.with_extension("png");
     open(browser, page, 1200, &[&format!("--screenshot={}", shot.display())]);
-    let picture = relaxcrf::io::read_image(&shot).unwrap();
+    let picture = relaxcrf_io::read_image(&shot).unwrap();
     assert!(picture.width >= 1200 && picture.height >= 700);
     let first = picture.pixel(0, 0).to_vec();
     assert!(picture.data.chunks_exact(picture.channels).any(|p| p != first), "a blank page");

@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use common::{HEIGHT, LABELS, Place, WIDTH, program};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, read_array, read_labels, write_image, write_labels, write_npy_f32};
 use relaxcrf::solve::METHODS;
+use relaxcrf_io::{Palette, read_array, read_labels, write_image, write_labels, write_npy_f32};
 
 fn accuracy(place: &Place, file: &str) -> f64 {
     let map = read_labels(&place.path(file)).unwrap();

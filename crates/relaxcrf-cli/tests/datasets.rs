@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{HEIGHT, LABELS, Place, WIDTH, program};
-use relaxcrf::io::{Palette, read_preset, write_image, write_labels, write_npy_f32};
-use relaxcrf::synth;
+use relaxcrf_io::{Palette, read_preset, write_image, write_labels, write_npy_f32};
+use relaxcrf_lab::synth;
 use serde_json::Value;
 
 /// A data directory `data` with four scenes: two in `val`, two in `test`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{outcome, program};
-use relaxcrf::io::{read_array, read_image, read_labels};
+use relaxcrf_io::{read_array, read_image, read_labels};
 
 /// Labels of the landscape.
 const CLASSES: usize = 8;

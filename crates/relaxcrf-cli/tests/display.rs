@@ -3,7 +3,7 @@
 mod common;
 
 use common::{HEIGHT, LABELS, Place, StereoPlace, WIDTH};
-use relaxcrf::io::{read_image, read_labels};
+use relaxcrf_io::{read_image, read_labels};
 
 const SEGMENT: &str =
     "segment image.png --probs probs.npy --gaussian 3:1 --bilateral 20:13:3 -m mf5 -o out.png";

@@ -4,7 +4,7 @@ mod common;
 
 use common::{HEIGHT, LABELS, Place, WIDTH};
 use relaxcrf::Image;
-use relaxcrf::io::{read_labels, write_image, write_npy_f32};
+use relaxcrf_io::{read_labels, write_image, write_npy_f32};
 
 /// A grey picture and unary energies that prefer label 1 on every pixel but the first.
 fn strip(place: &Place, width: usize, height: usize) {

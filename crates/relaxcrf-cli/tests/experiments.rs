@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{DISPARITIES, HEIGHT, Place, StereoPlace, WIDTH};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, read_image, read_labels, read_pfm, write_image, write_labels, write_npy_f32};
+use relaxcrf_io::{Palette, read_image, read_labels, read_pfm, write_image, write_labels, write_npy_f32};
 
 const PAIR: &str = "stereo scene/im2.png scene/im6.png -d 8";
 

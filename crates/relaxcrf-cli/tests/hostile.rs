@@ -8,9 +8,9 @@ use std::process::Command;
 
 use common::{HEIGHT, LABELS, Outcome, Place, WIDTH, crc, ends, program};
 use relaxcrf::Image;
-use relaxcrf::io::{read_labels, write_image, write_npy_f32, write_pfm};
 use relaxcrf::rng::Rng;
 use relaxcrf::solve::METHODS;
+use relaxcrf_io::{read_labels, write_image, write_npy_f32, write_pfm};
 
 /// Runs a command that may fail, and says whether it did not. An output `out.*` of a success is removed.
 fn survives(place: &Place, line: &str) -> bool {

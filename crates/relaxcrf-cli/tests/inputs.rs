@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{HEIGHT, LABELS, Place, WIDTH};
 use relaxcrf::Image;
-use relaxcrf::io::{Palette, read_labels, write_grey16, write_image, write_labels, write_npy_f32};
+use relaxcrf_io::{Palette, read_labels, write_grey16, write_image, write_labels, write_npy_f32};
 
 const PIXELS: usize = WIDTH * HEIGHT;
 
@@ -42,7 +42,7 @@ fn mask_of_0_and_255_is_two_labels_and_comes_out_as_it_went_in() {
     assert_eq!(values(&place, "out.png"), mapped(&values(&place, "01-out.png"), &[0, 255]));
     assert!(values(&place, "out.png").contains(&0) && values(&place, "out.png").contains(&255));
     // A reader of grey pictures finds the same.
-    let grey = relaxcrf::io::read_image(&place.path("out.png")).unwrap();
+    let grey = relaxcrf_io::read_image(&place.path("out.png")).unwrap();
     let first: Vec<f32> = grey.data.iter().step_by(grey.channels).copied().collect();
     assert_eq!(first, values(&place, "out.png").iter().map(|&v| f32::from(v)).collect::<Vec<_>>());
     for output in ["out.npy", "out.tif"] {

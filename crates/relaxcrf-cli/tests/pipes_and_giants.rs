@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Place, ends, program};
-use relaxcrf::io::Palette;
-use relaxcrf::io::write_labels;
+use relaxcrf_io::Palette;
+use relaxcrf_io::write_labels;
 
 /// Fails with all the texts, and leaves nothing behind.
 fn refuses(place: &Place, line: &str, texts: &[&str]) {
@@ -132,7 +132,7 @@ fn sizes_are_compared_before_anything_is_estimated() {
     let place = Place::new();
     let line = "segment other.png --probs probs.npy --dry-run -o out.png";
     let other = relaxcrf::Image::new(5, 4, 3, vec![9.0; 60]).unwrap();
-    relaxcrf::io::write_image(&place.path("other.png"), &other).unwrap();
+    relaxcrf_io::write_image(&place.path("other.png"), &other).unwrap();
     refuses(&place, line, &["other.png is 5x4", "probs.npy is 40x30"]);
 }
 

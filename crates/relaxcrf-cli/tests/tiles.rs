@@ -5,8 +5,9 @@ mod common;
 use std::fs::File;
 
 use common::Place;
-use relaxcrf::io::{Raster, read_labels, write_image, write_npy_f32};
-use relaxcrf::{Image, synth};
+use relaxcrf::Image;
+use relaxcrf_io::{Raster, read_labels, write_image, write_npy_f32};
+use relaxcrf_lab::synth;
 
 /// Narrow kernels, so that a small image has many tiles beyond each other's sight.
 const KERNELS: &str = "--gaussian 1:0.5 --bilateral 4:20:3";

@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use divan::{Bencher, black_box};
 use relaxcrf::filter::{Binned, Blur, Direction, Filter, Lattice, Scaling, Scratch, sign_table};
 use relaxcrf::solve::{Settings, solve};
-use relaxcrf::{Model, ModelBuilder, synth};
+use relaxcrf::{Model, ModelBuilder};
+use relaxcrf_lab::synth;
 
 fn main() {
     let threads = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);

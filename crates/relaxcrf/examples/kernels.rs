@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use relaxcrf::filter::{Binned, Blur, Direction, Filter, Lattice, Scaling, Scratch, sign_table};
 use relaxcrf::solve::updates::mean_field_beliefs;
 use relaxcrf::solve::{Settings, solve};
-use relaxcrf::synth::{self, SegmentationScene};
 use relaxcrf::{Model, ModelBuilder};
+use relaxcrf_lab::synth::{self, SegmentationScene};
 
 const SIZE: [usize; 2] = [160, 120];
 const LABELS: usize = 6;

@@ -90,7 +90,7 @@ fn hint(fix: &str) -> String {
 
 /// Text that somebody else wrote, as a message quotes it: short, and without the control characters that a terminal
 /// would obey.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     const MOST: usize = 160;
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     let mut shown: String = text.chars().take(MOST).map(plain).collect();

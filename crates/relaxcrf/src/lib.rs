@@ -12,21 +12,23 @@
 //! only through Gaussian filtering.
 //!
 //! ```
-//! use relaxcrf::{ModelBuilder, solve, synth};
+//! use relaxcrf::{ModelBuilder, solve};
 //! use std::ops::ControlFlow;
 //!
 //! # fn main() -> relaxcrf::Result<()> {
-//! let scene = synth::segmentation(64, 48, 4, 1)?;
-//! let model = ModelBuilder::image(64, 48, 4)
-//!     .probabilities(&scene.probabilities)?
+//! // Two labels on a picture with a dark and a bright half; every fifth pixel prefers the wrong one.
+//! let (width, height) = (64, 48);
+//! let bright = |a: usize| a % width >= width / 2;
+//! let image: Vec<f32> = (0..width * height).map(|a| if bright(a) { 200.0 } else { 40.0 }).collect();
+//! let unary = (0..width * height).flat_map(|a| if bright(a) == (a % 5 > 0) { [0.7, 0.0] } else { [0.0, 0.7] }).collect();
+//! let model = ModelBuilder::image(width, height, 2)
+//!     .unary(unary)
 //!     .gaussian(3.0, 1.5)
-//!     .bilateral(scene.image.data.clone(), 40.0, 13.0, 5.0)
+//!     .bilateral(image, 40.0, 13.0, 5.0)
 //!     .build()?;
 //! let method = "mf".parse()?;
 //! let settings = solve::Settings::default();
-//! let solution = solve::solve(&model, &method, None, &settings, &mut |progress| {
-//!     if progress.seconds > 10.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-//! })?;
+//! let solution = solve::solve(&model, &method, None, &settings, &mut |_| ControlFlow::Continue(()))?;
 //! let unary = relaxcrf::energy::of_labeling(&model, &model.unary_argmin())?;
 //! assert!(solution.energy.total() < unary.total());
 //! println!("{}: energy {}", solution.status, solution.energy.total());
@@ -42,17 +44,13 @@ pub mod beliefs;
 pub mod energy;
 pub mod error;
 mod image;
-#[cfg(feature = "io")]
-pub mod io;
 pub mod labeling;
 pub mod memory;
-pub mod metrics;
 pub mod model;
 pub mod round;
 mod rows;
 pub mod solve;
 pub mod stereo;
-pub mod synth;
 pub mod tiles;
 
 pub use relaxcrf_filter as filter;

@@ -256,7 +256,7 @@ pub fn require(what: &str, bytes: u64) -> Result<()> {
 
 /// Whether the system has so much to give, and a little more. Memory that is asked for is given back at once, and none of it
 /// is touched.
-pub(crate) fn is_given(bytes: u64) -> bool {
+pub fn is_given(bytes: u64) -> bool {
     let size = bytes.saturating_add(HEADROOM);
     // The allocator may hold more than the limit leaves: only asking tells.
     let doubtful = left_by_limit().is_some_and(|left| left < size);

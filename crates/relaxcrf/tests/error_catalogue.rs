@@ -1,12 +1,12 @@
 //! Every message of the library is on the page docs/errors.md.
-#![cfg(feature = "io")]
 
 use std::fs;
 use std::path::Path;
 
 use relaxcrf::filter::{Blur, Lattice};
 use relaxcrf::model::Compatibility;
-use relaxcrf::{Error, ModelBuilder, io, solve};
+use relaxcrf::{Error, ModelBuilder, solve};
+use relaxcrf_io as io;
 
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 

@@ -128,12 +128,11 @@ fn halos_without_bounds() {
     assert!(error.contains("memory for a tile"), "{error}");
 }
 
-#[cfg(feature = "io")]
 mod files {
     use std::fs;
     use std::path::Path;
 
-    use relaxcrf::io;
+    use relaxcrf_io as io;
 
     const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/tiff/");
 

@@ -1,6 +1,5 @@
 //! What is fuzzed under libFuzzer (see `fuzz/`), here without it: every seed and every found case as it is, then
 //! seeds with a few bytes changed, for a fixed time and from a fixed random seed.
-#![cfg(feature = "io")]
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod fuzzed;

@@ -7,8 +7,8 @@ use peak_alloc::PeakAlloc;
 use relaxcrf::memory::{KernelSize, Problem};
 use relaxcrf::model::{FilterKind, Kernel, ModelBuilder};
 use relaxcrf::solve::{METHODS, Pipeline, Settings, solve};
-use relaxcrf::synth::{self, SegmentationScene};
 use relaxcrf::{Beliefs, Labeling};
+use relaxcrf_lab::synth::{self, SegmentationScene};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;

@@ -1,6 +1,5 @@
 //! Mean field on real images: its promises, image by image.
 //! A few of each set by default; all of them with `RELAXCRF_ALL_DATA=1`.
-#![cfg(feature = "io")]
 
 mod common;
 
@@ -46,8 +45,8 @@ fn mean_field_keeps_its_promises_on_the_segmentation_sets() {
         files.truncate(if all { files.len() } else { 2 });
         for file in files {
             let name = file.file_stem().unwrap().to_str().unwrap();
-            let image = relaxcrf::io::read_image(&picture(&folder.join("images"), name)).unwrap();
-            let array = relaxcrf::io::read_array(&file).unwrap();
+            let image = relaxcrf_io::read_image(&picture(&folder.join("images"), name)).unwrap();
+            let array = relaxcrf_io::read_array(&file).unwrap();
             let labels = array.shape[0];
             let model = ModelBuilder::image(image.width, image.height, labels)
                 .probabilities(&array.into_label_rows(0).unwrap())

@@ -1,6 +1,5 @@
 //! Recorded outputs of other implementations on real data: filters and energies.
 //! Skipped, with a message, where the data are not beside the project.
-#![cfg(feature = "io")]
 
 mod common;
 
@@ -9,9 +8,9 @@ use std::path::Path;
 use common::{msrc_sample, shared, stereo_pair};
 use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scaling, Scratch};
 use relaxcrf::filter::{Separable, calibrate};
-use relaxcrf::io::{list_npz, read_labels, read_npz};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::{Labeling, Model, energy};
+use relaxcrf_io::{list_npz, read_labels, read_npz};
 
 fn relative_rms(got: &[f32], want: &[f32]) -> f64 {
     assert_eq!(got.len(), want.len());

@@ -1,6 +1,5 @@
 //! The figures of the released code on real problems: a bar that every method must pass.
 //! Skipped, with a message, where the data are not beside the project.
-#![cfg(feature = "io")]
 
 mod common;
 

@@ -1,5 +1,4 @@
 //! `exact`: small crops of a photograph against a maximum flow over all pairs, full photographs against the bound.
-#![cfg(feature = "io")]
 
 mod common;
 
@@ -22,7 +21,7 @@ struct Crop {
 
 /// A piece of a photograph.
 fn crop(folder: &std::path::Path, width: usize, height: usize, at: (usize, usize)) -> Crop {
-    let image = relaxcrf::io::read_image(&folder.join("2_14_s.bmp")).unwrap();
+    let image = relaxcrf_io::read_image(&folder.join("2_14_s.bmp")).unwrap();
     let pixels: Vec<usize> =
         (0..width * height).map(|k| (at.1 + k / width) * image.width + at.0 + k % width).collect();
     // Bright against dark, with the median between them, so that both labels have a chance.
@@ -122,8 +121,8 @@ fn photographs_are_solved_to_a_hundredth_of_a_percent() {
     let Some(folder) = shared("data/segmentation/voc") else { return };
     // The optimum of the first is one label, that of the second both.
     for (name, used) in [("2007_001955", 1), ("2007_004866", 2)] {
-        let array = relaxcrf::io::read_array(&folder.join(format!("probs/{name}.npz"))).unwrap();
-        let image = relaxcrf::io::read_image(&folder.join(format!("images/{name}.jpg"))).unwrap();
+        let array = relaxcrf_io::read_array(&folder.join(format!("probs/{name}.npz"))).unwrap();
+        let image = relaxcrf_io::read_image(&folder.join(format!("images/{name}.jpg"))).unwrap();
         let labels = array.shape[0];
         let rows = array.into_label_rows(0).unwrap();
         let two: Vec<f32> = rows.chunks_exact(labels).flat_map(|r| [r[0], 1.0 - r[0]]).collect();

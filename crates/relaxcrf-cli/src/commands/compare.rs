@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
-use relaxcrf::io;
 use relaxcrf::solve::Settings;
+use relaxcrf_io as io;
 
 use super::use_threads;
 use crate::args::{CompareArgs, CompareSource, ModelArgs};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
-use relaxcrf::io::{self, LabelMap};
-use relaxcrf::metrics::{Confusion, boundary_band};
+use relaxcrf_io::{self as io, LabelMap};
+use relaxcrf_lab::metrics::{Confusion, boundary_band};
 use serde::Serialize;
 
 use super::use_threads;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
-use relaxcrf::io::{self, LabelFile};
 use relaxcrf::solve::solve;
+use relaxcrf_io::{self as io, LabelFile};
 use serde::Serialize;
 
 use super::use_threads;

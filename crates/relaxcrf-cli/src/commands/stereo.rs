@@ -72,7 +72,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         let last = (args.disparities - 1).max(1) as f32;
         let picture = Picture::numbers(size, &values, (-0.04 * last, 1.04 * last), ColourMap::Turbo);
         let png = picture.png()?;
-        together.write(path, || relaxcrf::io::write_atomically(path, |out| out.write_all(&png)))?;
+        together.write(path, || relaxcrf_io::write_atomically(path, |out| out.write_all(&png)))?;
     }
     // What is written directly may fail half way: before there are other files.
     let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
@@ -108,7 +108,7 @@ impl StereoArgs {
 
 /// Fails if the pair needs too much memory; tells what it needs if that is all that was asked.
 fn check_resources(args: &StereoArgs) -> Result<()> {
-    let left = relaxcrf::io::read_image(&args.left)?;
+    let left = relaxcrf_io::read_image(&args.left)?;
     let what = format!("{} with {}", args.left.display(), args.right.display());
     let model = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
     let needs = Needs::of_image(what, &left, args.disparities, &model, &args.method())?;

@@ -1,7 +1,7 @@
 //! A comparison as tables, plots and pictures.
 
-use relaxcrf::io::Palette;
 use relaxcrf::solve::Progress;
+use relaxcrf_io::Palette;
 
 use super::{Comparison, Problem, Quality, Run, Task};
 use crate::disparity::Score;

@@ -108,7 +108,8 @@ fn is_wrapped((counts, pairs): &([u64; LEVELS], u64)) -> bool {
 mod tests {
     use std::path::PathBuf;
 
-    use relaxcrf::{io, synth};
+    use relaxcrf_io as io;
+    use relaxcrf_lab::synth;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{self, Palette, Window};
 use relaxcrf::model::unary;
+use relaxcrf_io::{self as io, Palette, Window};
 
 use super::unary::{Unary, check_label_count};
 use super::{check_size, place};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io;
 use relaxcrf::labeling::MAX_LABELS;
+use relaxcrf_io as io;
 
 use super::labels::{self, LabelValues};
 use super::source::{Source, is_tiff};

@@ -1,8 +1,8 @@
 //! From the values in files to unary energies: checks that they are what the option says.
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::Window;
 use relaxcrf::model::unary;
+use relaxcrf_io::Window;
 
 use super::{Source, place};
 use crate::report::Messages;

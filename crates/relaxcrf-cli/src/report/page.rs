@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use relaxcrf::io::write_atomically;
+use relaxcrf_io::write_atomically;
 
 use super::picture::Picture;
 use super::plot::{NARROW, Plot, WIDE};

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use base64::Engine;
-use relaxcrf::io::Palette;
 use relaxcrf::{Beliefs, Image};
+use relaxcrf_io::Palette;
 
 /// 8-bit red, green, blue of every pixel.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use relaxcrf::io::read_preset;
 use relaxcrf::model::presets::{self, Preset};
 use relaxcrf::solve::Pipeline;
+use relaxcrf_io::read_preset;
 
 use super::Parsed;
 

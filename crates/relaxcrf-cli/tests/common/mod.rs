@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use relaxcrf::io::{Palette, write_image, write_labels, write_npy_f32};
-use relaxcrf::synth::{self, SegmentationScene, StereoScene};
+use relaxcrf_io::{Palette, write_image, write_labels, write_npy_f32};
+use relaxcrf_lab::synth::{self, SegmentationScene, StereoScene};
 
 /// Sizes of the generated scene: not square, more pixels than the exact filter takes by itself.
 pub const WIDTH: usize = 40;

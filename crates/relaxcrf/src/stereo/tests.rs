@@ -130,26 +130,3 @@ proptest! {
         }
     }
 }
-
-/// The argmin of the costs is the recorded label map of the released program's unaries.
-#[cfg(feature = "io")]
-#[test]
-fn reference_costs() {
-    use crate::io::{read_image, read_labels, testing::shared};
-    for (name, disparities) in [("teddy", 60), ("venus", 20)] {
-        let (Some(pair), Some(labels)) =
-            (shared(&format!("data/stereo/{name}")), shared(&format!("reference/stereo/{name}/unary.png")))
-        else {
-            return;
-        };
-        let (left, right) =
-            (read_image(&pair.join("im2.png")).unwrap(), read_image(&pair.join("im6.png")).unwrap());
-        let options = CostOptions { rounding: Some(0.01), ..CostOptions::default() };
-        let costs = cost(&left, &right, disparities, &options).unwrap();
-        let truth = read_labels(&labels).unwrap();
-        for (pixel, (row, &label)) in costs.chunks_exact(disparities).zip(&truth.labels).enumerate() {
-            let lowest = row.iter().copied().fold(f32::MAX, f32::min);
-            assert_eq!(row[usize::from(label)], lowest, "{name} pixel {pixel}");
-        }
-    }
-}

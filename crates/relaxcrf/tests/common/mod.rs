@@ -123,15 +123,14 @@ pub fn shared(part: &str) -> Option<PathBuf> {
 }
 
 /// The MSRC sample under one of the five published parameter sets.
-#[cfg(feature = "io")]
 pub fn msrc_sample(
     folder: &std::path::Path,
     parameters: &str,
     filter: FilterKind,
     normalization: Normalization,
 ) -> Model {
-    let image = relaxcrf::io::read_image(&folder.join("2_14_s.bmp")).unwrap();
-    let scores = relaxcrf::io::CompressedScores::read(&folder.join("2_14_s.c_unary")).unwrap();
+    let image = relaxcrf_io::read_image(&folder.join("2_14_s.bmp")).unwrap();
+    let scores = relaxcrf_io::CompressedScores::read(&folder.join("2_14_s.c_unary")).unwrap();
     let labels = scores.labels();
     let numbers: [f64; 5] = match parameters {
         "msrc_dcneg" => [3.535267, 2.247081, 31.232626, 7.949970, 1.699011],
@@ -153,10 +152,9 @@ pub fn msrc_sample(
 }
 
 /// A stereo pair under the model of the recorded runs.
-#[cfg(feature = "io")]
 pub fn stereo_pair(folder: &std::path::Path, disparities: usize, filter: FilterKind) -> Model {
-    let left = relaxcrf::io::read_image(&folder.join("im2.png")).unwrap();
-    let right = relaxcrf::io::read_image(&folder.join("im6.png")).unwrap();
+    let left = relaxcrf_io::read_image(&folder.join("im2.png")).unwrap();
+    let right = relaxcrf_io::read_image(&folder.join("im6.png")).unwrap();
     let options = relaxcrf::stereo::CostOptions { rounding: Some(0.01), ..Default::default() };
     let cost = relaxcrf::stereo::cost(&left, &right, disparities, &options).unwrap();
     ModelBuilder::image(left.width, left.height, disparities)

@@ -22,7 +22,7 @@ type Row = BTreeMap<String, String>;
 /// Reads a manifest; a line that is not understood is an error, since it says nothing about which image it means.
 pub fn read(path: &Path) -> Result<Vec<Item>> {
     let shown = path.display();
-    let text = relaxcrf::io::read_text(path)?;
+    let text = relaxcrf_io::read_text(path)?;
     let rows = if extension(path) == "csv" { csv_rows(path, &text)? } else { json_rows(path, &text)? };
     if rows.is_empty() {
         bail!("{shown}: lists no images");

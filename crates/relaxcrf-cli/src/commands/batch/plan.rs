@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use relaxcrf::io;
+use relaxcrf_io as io;
 use serde::Serialize;
 
 use super::identity;

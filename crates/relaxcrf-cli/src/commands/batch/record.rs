@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use relaxcrf::metrics::Confusion;
+use relaxcrf_lab::metrics::Confusion;
 use serde::{Deserialize, Serialize};
 
 use crate::inputs::LabelValues;

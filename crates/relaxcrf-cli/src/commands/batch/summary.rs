@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use relaxcrf::io;
-use relaxcrf::metrics::Confusion;
+use relaxcrf_io as io;
+use relaxcrf_lab::metrics::Confusion;
 use serde::Serialize;
 
 use super::Counts;

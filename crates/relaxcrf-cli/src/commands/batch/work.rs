@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use indicatif::ProgressBar;
-use relaxcrf::io::{Palette, read_labels, write_labels};
-use relaxcrf::metrics::Confusion;
 use relaxcrf::solve::solve;
 use relaxcrf::{Labeling, Model};
+use relaxcrf_io::{Palette, read_labels, write_labels};
+use relaxcrf_lab::metrics::Confusion;
 
 use super::claims::Claims;
 use super::identity;

@@ -1,7 +1,7 @@
 //! The demo's page: pictures with captions, and tables with their interpretation.
 
 use relaxcrf::Labeling;
-use relaxcrf::synth::LANDSCAPE_LABELS;
+use relaxcrf_lab::synth::LANDSCAPE_LABELS;
 
 use super::scenes::{DISPARITIES, Scene, Task};
 use super::{Quality, SceneReport};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io;
+use relaxcrf_io as io;
 
 use crate::args::TruthArgs;
 

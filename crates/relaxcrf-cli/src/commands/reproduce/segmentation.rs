@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{Palette, write_labels};
 use relaxcrf::model::presets::Preset;
 use relaxcrf::solve::Settings;
+use relaxcrf_io::{Palette, write_labels};
 use serde::{Deserialize, Serialize};
 
 use self::chains::{Chains, Outcome};

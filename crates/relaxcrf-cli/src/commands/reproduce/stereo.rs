@@ -148,7 +148,7 @@ fn write_pictures(folder: &Path, problem: &Problem, comparison: &Comparison) -> 
     for run in &comparison.runs {
         let bytes = problem.picture(run.labeling.as_slice()).png()?;
         let path = folder.join(format!("{}.png", file_name(&run.report.method)));
-        relaxcrf::io::write_atomically(&path, |out| out.write_all(&bytes))?;
+        relaxcrf_io::write_atomically(&path, |out| out.write_all(&bytes))?;
     }
     write_text(&folder.join("energy-time.svg"), &comparison.over_time().file())?;
     write_text(&folder.join("energy-calls.svg"), &comparison.over_calls().file())

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
 use relaxcrf::solve::Settings;
 use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
+use relaxcrf_io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
 use serde::Serialize;
 
 use crate::args::{SegmentArgs, Take};

@@ -7,8 +7,10 @@ use std::f64::consts::PI;
 use std::path::Path;
 
 use anyhow::Result;
+use relaxcrf::Image;
 use relaxcrf::filter::{Blur, Filter, Lattice, OrderedMode, Scaling, Scratch, calibrate, ordered};
-use relaxcrf::{Image, io, synth};
+use relaxcrf_io as io;
+use relaxcrf_lab::synth;
 use serde::Serialize;
 
 use crate::args::StudyFilterArgs;

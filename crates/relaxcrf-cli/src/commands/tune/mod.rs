@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::io::write_preset;
-use relaxcrf::metrics::Confusion;
 use relaxcrf::model::Normalization;
 use relaxcrf::model::presets::Preset;
 use relaxcrf::solve::{Pipeline, Settings, solve};
+use relaxcrf_io::write_preset;
+use relaxcrf_lab::metrics::Confusion;
 use serde::{Deserialize, Serialize};
 
 use self::search::{Point, SearchBox};

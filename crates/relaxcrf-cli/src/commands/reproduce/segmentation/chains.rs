@@ -109,7 +109,8 @@ impl<'m> Chains<'m> {
 
 #[cfg(test)]
 mod tests {
-    use relaxcrf::{ModelBuilder, synth};
+    use relaxcrf::ModelBuilder;
+    use relaxcrf_lab::synth;
 
     use super::*;
 

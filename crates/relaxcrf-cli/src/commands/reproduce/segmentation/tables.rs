@@ -1,7 +1,7 @@
 //! From stored results to the paper's tables.
 
 use anyhow::{Context, Result};
-use relaxcrf::metrics::Confusion;
+use relaxcrf_lab::metrics::Confusion;
 use serde::Serialize;
 
 use super::{Record, Setup};
