@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::stereo::{self, CostOptions, Measure};
 use relaxcrf::{Image, Model};
 use relaxcrf_io as io;
+use relaxcrf_stereo::{CostOptions, Measure};
 use serde::Serialize;
 
 use crate::args::{CostArgs, ModelArgs, TruthArgs};
@@ -120,7 +120,7 @@ pub fn read_costs(
         (left.width, left.height),
     )?;
     let names = || format!("{} with {}", left_path.display(), right_path.display());
-    let costs = stereo::cost(&left, &right, disparities, &cost.options()).with_context(names)?;
+    let costs = relaxcrf_stereo::cost(&left, &right, disparities, &cost.options()).with_context(names)?;
     Ok((left, right, costs))
 }
 

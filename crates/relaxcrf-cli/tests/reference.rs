@@ -5,8 +5,8 @@ mod common;
 use std::path::Path;
 
 use common::{Place, shared};
-use relaxcrf::stereo::{CostOptions, cost};
 use relaxcrf_io::{read_image, write_npy_f32};
+use relaxcrf_stereo::{CostOptions, cost};
 use serde_json::Value;
 
 const FILTERS: [&str; 2] = ["lattice", "lattice-classic"];

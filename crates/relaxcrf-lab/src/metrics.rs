@@ -10,7 +10,7 @@ use relaxcrf::error::{Error, Result};
 /// the true label, and as nobody's false alarm.
 ///
 /// ```
-/// use relaxcrf::metrics::Confusion;
+/// use relaxcrf_lab::metrics::Confusion;
 /// # fn main() -> relaxcrf::Result<()> {
 /// let mut confusion = Confusion::new(2);
 /// confusion.add(&[0, 0, 1, 1], &[0, 1, 1, 255], Some(255))?;

@@ -7,8 +7,8 @@ use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scaling, Scratch
 use relaxcrf::model::presets::PRESETS;
 use relaxcrf::model::unary;
 use relaxcrf::solve::Pipeline;
-use relaxcrf::stereo::{CostOptions, Measure, cost};
 use relaxcrf::{Error, Image};
+use relaxcrf_stereo::{CostOptions, Measure, cost};
 
 use crate::arrays::{Rows, check_room, to_array_of_rows, to_rows};
 use crate::errors::exception;

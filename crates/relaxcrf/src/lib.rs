@@ -50,7 +50,6 @@ pub mod model;
 pub mod round;
 mod rows;
 pub mod solve;
-pub mod stereo;
 pub mod tiles;
 
 pub use relaxcrf_filter as filter;

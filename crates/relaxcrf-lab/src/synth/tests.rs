@@ -124,7 +124,7 @@ fn right_matches_look_alike_where_they_are_seen() {
     for seed in 0..4 {
         let scene = stereo(240, 180, 24, seed).unwrap();
         scene.truth.check(240 * 180, 24).unwrap();
-        let costs = relaxcrf::stereo::cost(&scene.left, &scene.right, 24, &Default::default()).unwrap();
+        let costs = relaxcrf_stereo::cost(&scene.left, &scene.right, 24, &Default::default()).unwrap();
         let truth = scene.truth.as_slice();
         let at_truth: Vec<f32> =
             truth.iter().enumerate().map(|(p, &d)| costs[p * 24 + usize::from(d)]).collect();

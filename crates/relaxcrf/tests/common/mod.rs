@@ -155,8 +155,8 @@ pub fn msrc_sample(
 pub fn stereo_pair(folder: &std::path::Path, disparities: usize, filter: FilterKind) -> Model {
     let left = relaxcrf_io::read_image(&folder.join("im2.png")).unwrap();
     let right = relaxcrf_io::read_image(&folder.join("im6.png")).unwrap();
-    let options = relaxcrf::stereo::CostOptions { rounding: Some(0.01), ..Default::default() };
-    let cost = relaxcrf::stereo::cost(&left, &right, disparities, &options).unwrap();
+    let options = relaxcrf_stereo::CostOptions { rounding: Some(0.01), ..Default::default() };
+    let cost = relaxcrf_stereo::cost(&left, &right, disparities, &options).unwrap();
     ModelBuilder::image(left.width, left.height, disparities)
         .unary(cost)
         .gaussian(3.0, 40.0)

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use relaxcrf::model::presets;
-use relaxcrf::stereo::{CostOptions, Measure, cost};
 use relaxcrf::{Beliefs, Image, Labeling, Model, ModelBuilder};
 use relaxcrf_io::{Palette, write_image, write_labels, write_npy_f32};
 use relaxcrf_lab::metrics::Confusion;
 use relaxcrf_lab::synth::{self, LANDSCAPE_LABELS};
+use relaxcrf_stereo::{CostOptions, Measure, cost};
 
 use super::{Quality, SceneReport};
 use crate::disparity;

@@ -91,7 +91,7 @@ pub fn run(args: &ReproduceStereoArgs) -> Result<()> {
 
 /// The model of the experiments; costs are rounded as the released code's inputs were.
 fn paper_model() -> (CostArgs, ModelArgs) {
-    let cost = CostSpec(relaxcrf::stereo::Measure::AbsoluteDifference);
+    let cost = CostSpec(relaxcrf_stereo::Measure::AbsoluteDifference);
     let model = ModelArgs {
         gaussian: vec![GaussianSpec::new(3.0, 40.0)],
         bilateral: vec![BilateralSpec::new(50.0, 10.0, 50.0)],

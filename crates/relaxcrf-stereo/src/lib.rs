@@ -6,9 +6,9 @@
 
 use rayon::prelude::*;
 
-use crate::error::{Error, Result};
-use crate::image::Image;
-use crate::labeling::MAX_LABELS;
+use relaxcrf::Image;
+use relaxcrf::error::{Error, Result};
+use relaxcrf::labeling::MAX_LABELS;
 
 /// How two pixels are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
