@@ -106,7 +106,7 @@ proptest! {
     fn a_moved_picture_is_found(seed in any::<u64>(), shift in 0usize..4, measure in measures()) {
         let (width, height) = (16, 5);
         let noise = |x: usize, y: usize| {
-            (relaxcrf_filter::rng::mix(seed ^ relaxcrf_filter::rng::mix((x * 1000 + y) as u64)) >> 56) as f32
+            (relaxcrf::filter::rng::mix(seed ^ relaxcrf::filter::rng::mix((x * 1000 + y) as u64)) >> 56) as f32
         };
         let picture = |offset: usize| Image::new(width, height, 1,
             (0..width * height).map(|i| noise(i % width + offset, i / width)).collect()).unwrap();
