@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use relaxcrf::model::FilterKind;
-use relaxcrf::model::presets::{self, Preset};
+use relaxcrf::presets::{self, Preset};
 use relaxcrf::solve::Pipeline;
 
 use crate::args::{ModelArgs, PresetArgs};

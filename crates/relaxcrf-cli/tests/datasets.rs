@@ -111,7 +111,7 @@ fn presets_are_listed_and_used() {
     let listed = place.run("presets --json").fine().json();
     let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let in_full = one_line(&place.run("presets --long").fine().out);
-    for preset in relaxcrf::model::presets::PRESETS {
+    for preset in relaxcrf::presets::PRESETS {
         let ((sigma, weight), (sigma_xy, sigma_rgb, bilateral)) = (preset.gaussian, preset.bilateral);
         let flags = format!("--gaussian {sigma}:{weight} --bilateral {sigma_xy}:{sigma_rgb}:{bilateral}");
         assert!(

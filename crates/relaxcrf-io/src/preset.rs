@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::write_atomically;
 use relaxcrf::error::{Error, Result};
 use relaxcrf::model::Normalization;
-use relaxcrf::model::presets::{self, Preset};
+use relaxcrf::presets::{self, Preset};
 
 /// The file as it is written. Unknown keys are mistakes: a misspelt weight must not be ignored.
 #[derive(Debug, Serialize, Deserialize)]

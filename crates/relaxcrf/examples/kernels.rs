@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
 use relaxcrf::filter::{Binned, Blur, Direction, Filter, Lattice, Scaling, Scratch, sign_table};
-use relaxcrf::solve::updates::mean_field_beliefs;
+use relaxcrf::solve::mean_field_beliefs;
 use relaxcrf::solve::{Settings, solve};
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth::{self, SegmentationScene};

@@ -71,7 +71,7 @@ impl Beliefs {
                 for (v, &e) in v.iter_mut().zip(e) {
                     *v = -e;
                 }
-                crate::solve::simplex::softmax(v);
+                crate::rows::simplex::softmax(v);
             }
         });
         Self { labels, values }

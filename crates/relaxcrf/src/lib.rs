@@ -40,17 +40,34 @@
 //! or a chain such as `mf+dc-neg`, and returns a [`Solution`](solve::Solution) with the best labelling, its
 //! energy and, from methods that have one, a certified lower bound. [`solve::METHODS`] lists the methods.
 
+mod allocation;
+pub mod auto;
 pub mod beliefs;
 pub mod energy;
 pub mod error;
 mod image;
 pub mod labeling;
 pub mod memory;
+mod methods;
 pub mod model;
+pub mod presets;
+mod reductions;
+mod relaxation;
 pub mod round;
 mod rows;
-pub mod solve;
+mod run;
+mod solver;
 pub mod tiles;
+
+/// Runs and methods.
+pub mod solve {
+    pub use crate::auto;
+    pub use crate::methods::*;
+    pub use crate::model::trees;
+    pub use crate::rows::simplex;
+    pub use crate::run::*;
+    pub use crate::solver::*;
+}
 
 pub use relaxcrf_filter as filter;
 pub use relaxcrf_filter::{reduce, rng};

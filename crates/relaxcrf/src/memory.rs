@@ -20,87 +20,14 @@
 //! # }
 //! ```
 
-use crate::error::{Error, Result};
-use crate::model::{FilterKind, Grid, Kernel, Model, Term, choose_filter};
-use crate::solve::{MOST_OPEN, Method, Pipeline};
+pub use crate::allocation::{is_given, require};
+use crate::error::Result;
+use crate::methods::{Method, Pipeline};
+pub use crate::model::KernelSize;
+use crate::model::{FilterKind, Model, Term};
+use crate::reductions::MOST_OPEN;
 use relaxcrf_filter::Lattice;
 use relaxcrf_filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
-
-/// One kernel, as far as memory is concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelSize {
-    /// Dimension of its features.
-    pub dims: usize,
-    /// Values per pixel that it keeps besides the features: an image's channels, or the features as they were given.
-    pub kept: usize,
-    /// Its filter; never `Auto`.
-    pub filter: FilterKind,
-    /// Its lattice, if it has one.
-    pub lattice: Option<LatticeSize>,
-}
-
-impl KernelSize {
-    /// For a kernel on a grid, with the lattice's vertices counted.
-    pub fn measure(kernel: &Kernel, sizes: &[usize], filter: FilterKind) -> Result<Self> {
-        let points: usize = sizes.iter().product();
-        let grid = Grid::whole(sizes);
-        let (first, dims) = kernel.lay_out_some(&grid, 0..points.min(1))?;
-        drop(first);
-        let filter = choose_filter(filter, kernel, sizes);
-        let lattice = match filter {
-            FilterKind::Exact | FilterKind::Separable => None,
-            _ => {
-                // Whatever could be wrong with the kernel was found above.
-                let rows = |some| kernel.lay_out_some(&grid, some).map(|(rows, _)| rows).unwrap_or_default();
-                Some(LatticeSize::measure(points, dims, rows)?)
-            }
-        };
-        Ok(Self { dims, kept: kernel.values_kept(points), filter, lattice })
-    }
-
-    /// For an image that has not been read: a lattice with as many vertices as photographs have them, one for every
-    /// four pixels at most. Noise and very narrow kernels have more.
-    pub fn guess(points: usize, dims: usize, kept: usize, filter: FilterKind) -> Self {
-        let lattice = match filter {
-            FilterKind::Exact | FilterKind::Separable => None,
-            _ => Some(LatticeSize { points, dims, vertices: points / 4, rows: points / 3, runs: points / 2 }),
-        };
-        Self { dims, kept, filter, lattice }
-    }
-
-    /// Kept as long as the model.
-    fn model_bytes(&self, n: u64) -> u64 {
-        let (d, m) = (self.dims as u64, self.dims as u64 + 1);
-        // Features, scalings of both sides, and what the kernel was given.
-        let common = n * 4 * (d + 2 + self.kept as u64);
-        common
-            + match (self.filter, self.lattice) {
-                (FilterKind::Exact, _) => n * 4 * (d + 2),
-                (_, None) => 0,
-                (_, Some(lattice)) => {
-                    let (v, copies) = (lattice.vertices as u64, (lattice.rows - lattice.vertices) as u64);
-                    // The lists of runs start with room for half of the points and double when that is used up.
-                    let runs = if 2 * lattice.runs as u64 <= n { n / 2 } else { n };
-                    n * 4 * m + runs * (4 * m + 1) + n + n / 16 + 12 * copies + m * v * 6
-                }
-            }
-    }
-
-    /// Beyond that while it is built.
-    fn building_bytes(&self, n: u64) -> u64 {
-        let m = self.dims as u64 + 1;
-        let laying_out = n * 4 * self.dims as u64;
-        let Some(lattice) = self.lattice else { return laying_out };
-        let (v, rows) = (lattice.vertices as u64, lattice.rows as u64);
-        // Hash tables of all bands, the keys in them, and the memory for simplices seen.
-        let bands = 8 * (2 * n).max(6 * rows) + 16 * rows + (n >> 14).clamp(1, 16) * (128 << 10);
-        // The common table, its keys, and the numbers that the bands' vertices get in it.
-        let numbering = 16 * 4 * rows + 16 * v + 8 * v + 8 * rows + 8 * (rows - v);
-        let chains = m * v * 9;
-        let sums = n * 8 + 8 * rows;
-        laying_out.max(bands).max(numbering + chains).max(sums)
-    }
-}
 
 /// A problem, as far as memory is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,81 +165,7 @@ impl Problem {
     }
 }
 
-/// What is not worth asking for beforehand. (Also, an allocator may keep smaller blocks that it is given back.)
-const SMALL: u64 = 64 << 20;
-
-/// Small things that come with large ones, and what allocators set aside for each thread.
-const HEADROOM: u64 = 24 << 20;
-
-/// Fails if the system does not give as much, and a little more for small things: an error, where the first allocation that
-/// fails later would end the process.
-pub fn require(what: &str, bytes: u64) -> Result<()> {
-    if is_given(bytes) {
-        return Ok(());
-    }
-    let got = format!("{} MiB", bytes.saturating_add(HEADROOM).div_ceil(1 << 20));
-    Err(Error::value(what, got, "no more than the system gives (a smaller problem, tiles, a higher limit?)"))
-}
-
-/// Whether the system has so much to give, and a little more. Memory that is asked for is given back at once, and none of it
-/// is touched.
-pub fn is_given(bytes: u64) -> bool {
-    let size = bytes.saturating_add(HEADROOM);
-    // The allocator may hold more than the limit leaves: only asking tells.
-    let doubtful = left_by_limit().is_some_and(|left| left < size);
-    if bytes < SMALL && !doubtful {
-        return true;
-    }
-    let mut room: Vec<u8> = Vec::new();
-    let given = usize::try_from(size).is_ok_and(|n| room.try_reserve_exact(n).is_ok());
-    // Nobody uses it, which must not be a reason to leave the question out.
-    std::hint::black_box(&room);
-    given
-}
-
-/// Bytes of address space that a limit (`ulimit -v`) leaves to the process; none without a limit.
-#[cfg(target_os = "linux")]
-fn left_by_limit() -> Option<u64> {
-    let most = rustix::process::getrlimit(rustix::process::Resource::As).current?;
-    let pages = std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse::<u64>().ok()?;
-    Some(most.saturating_sub(pages * rustix::param::page_size() as u64))
-}
-
-/// Other systems do not say.
-#[cfg(not(target_os = "linux"))]
-fn left_by_limit() -> Option<u64> {
-    None
-}
-
-/// Fails if there is no memory for kernels, of which lattices of photographs are assumed.
-pub(crate) fn require_for_kernels(grid: &Grid, kernels: &[Kernel], filter: FilterKind) -> Result<()> {
-    let points = grid.sizes.iter().product::<usize>();
-    let (mut kept, mut building) = (0, 0);
-    for kernel in kernels {
-        let (_, dims) = kernel.lay_out_some(grid, 0..points.min(1))?;
-        let size = KernelSize::guess(points, dims, 0, choose_filter(filter, kernel, &grid.sizes));
-        building = building.max(kept + size.model_bytes(points as u64) + size.building_bytes(points as u64));
-        kept += size.model_bytes(points as u64);
-    }
-    require("memory for the kernels", building)
-}
-
 /// Fails if there is no memory for methods.
 pub(crate) fn require_for_methods(model: &Model, methods: &Pipeline) -> Result<()> {
     require("memory for the method", Problem::of(model).wanted(methods))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_no_system_gives_is_refused() {
-        // More than a processor of today can address.
-        let error = require("memory for a test", 1 << 60).unwrap_err().to_string();
-        // With the headroom, which is asked for as well.
-        assert!(error.starts_with("memory for a test is 1099511627800 MiB, but must be"), "{error}");
-        assert!(require("memory for a test", SMALL).is_ok());
-        assert!(require("memory for a test", u64::MAX).is_err());
-    }
 }

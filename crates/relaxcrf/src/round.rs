@@ -13,7 +13,7 @@
 
 use crate::beliefs::Beliefs;
 use crate::labeling::Labeling;
-use crate::solve::trees::LabelTree;
+use crate::model::trees::LabelTree;
 use relaxcrf_filter::rng::Rng;
 
 /// Rounds of threshold drawing per choice: a pixel is still undecided with probability `e^-40`.

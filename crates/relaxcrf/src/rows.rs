@@ -2,7 +2,9 @@
 // Loops over lanes index several arrays at once: that is what becomes vector code.
 #![allow(clippy::needless_range_loop)]
 
+pub(crate) mod gather;
 mod rest;
+pub mod simplex;
 mod softmax;
 
 use relaxcrf_filter::simd::*;
@@ -110,7 +112,7 @@ fn logistic_lanes(values: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::solve::simplex::softmax;
+    use crate::rows::simplex::softmax;
     use proptest::prelude::*;
 
     proptest! {

@@ -12,8 +12,10 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
+use crate::methods::Pipeline;
 use crate::model::{Features, Kernel, Model};
-use crate::solve::{Pipeline, Settings, Solution, solve};
+use crate::run::{Solution, solve};
+use crate::solver::Settings;
 
 /// The halo in standard deviations of the widest kernel.
 ///

@@ -130,7 +130,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "S", default_value = "val")]
     pub split: String,
     /// Method, or a chain of them, to tune the kernels for: see `relaxcrf methods`
-    #[arg(short, long, value_name = "M", default_value = &*relaxcrf::model::presets::default().method)]
+    #[arg(short, long, value_name = "M", default_value = &*relaxcrf::presets::default().method)]
     pub method: Pipeline,
     /// What to make large: accuracy, iou (mean IoU), or both (their mean)
     #[arg(long, value_name = "O", default_value = "accuracy")]

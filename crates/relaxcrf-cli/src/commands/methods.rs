@@ -1,7 +1,7 @@
 //! `relaxcrf methods`.
 
 use anyhow::Result;
-use relaxcrf::model::presets;
+use relaxcrf::presets;
 use relaxcrf::solve::METHODS;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use relaxcrf::model::Normalization;
-use relaxcrf::model::presets::{DEFAULT, PRESETS, Preset};
+use relaxcrf::presets::{DEFAULT, PRESETS, Preset};
 use serde_json::json;
 
 use crate::args::PresetsArgs;

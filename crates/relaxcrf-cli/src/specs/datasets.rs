@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use relaxcrf::model::presets::{self, Preset};
+use relaxcrf::presets::{self, Preset};
 use relaxcrf::solve::Pipeline;
 use relaxcrf_io::read_preset;
 

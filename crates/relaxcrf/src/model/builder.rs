@@ -8,10 +8,10 @@ use super::compatibility::Compatibility;
 use super::kernel::{Features, Grid, Kernel};
 use super::pairwise::{Normalization, Pairwise};
 use super::plan::FilterKind;
+use super::size::require_for_kernels;
 use super::{Model, unary};
 use crate::error::{Error, Result};
 use crate::labeling::MAX_LABELS;
-use crate::memory;
 use relaxcrf_filter::reduce;
 
 /// Sampled points of a calibration: enough for a fraction of a percent on the mean.
@@ -146,7 +146,7 @@ impl ModelBuilder {
                 format!("the model's {}", self.labels),
             ));
         }
-        memory::require_for_kernels(&self.grid, &self.kernels, self.filter)?;
+        require_for_kernels(&self.grid, &self.kernels, self.filter)?;
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
         let pairwise = Pairwise::new(self.grid, self.kernels, self.filter, self.normalization, calibrated)?;
         check_strength(&pairwise, &compatibility)?;

@@ -5,8 +5,9 @@ mod compatibility;
 mod kernel;
 mod pairwise;
 mod plan;
-pub mod presets;
+mod size;
 mod spectrum;
+pub mod trees;
 pub mod unary;
 
 use std::sync::{Arc, OnceLock};
@@ -15,10 +16,10 @@ use rayon::prelude::*;
 
 pub use self::builder::ModelBuilder;
 pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind, MOST_LABELS};
-pub(crate) use self::kernel::Grid;
 pub use self::kernel::{Features, Kernel};
 pub use self::pairwise::{Normalization, Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
+pub use self::size::KernelSize;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use relaxcrf_filter::reduce;

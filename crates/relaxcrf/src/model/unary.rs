@@ -2,8 +2,8 @@
 //!
 //! All functions return one row of L energies per pixel. An energy of `+∞` forbids the label there.
 
+use crate::allocation::require;
 use crate::error::{Error, Result};
-use crate::memory;
 
 /// Probabilities below this are raised to it, unless told otherwise: a zero from a network means
 /// "very unlikely", not "impossible". The common code clips at the same value.
@@ -94,7 +94,7 @@ pub fn rows_from_planes(planes: &[f32], labels: usize) -> Vec<f32> {
 }
 
 fn require_room(values: usize) -> Result<()> {
-    memory::require("memory for the unary energies", (values as u64).saturating_mul(4))
+    require("memory for the unary energies", (values as u64).saturating_mul(4))
 }
 
 fn place(at: usize, labels: usize) -> String {

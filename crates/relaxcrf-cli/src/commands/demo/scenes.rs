@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use relaxcrf::model::presets;
+use relaxcrf::presets;
 use relaxcrf::{Beliefs, Image, Labeling, Model, ModelBuilder};
 use relaxcrf_io::{Palette, write_image, write_labels, write_npy_f32};
 use relaxcrf_lab::metrics::Confusion;

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::model::presets::Preset;
+use relaxcrf::presets::Preset;
 use relaxcrf::solve::Settings;
 use relaxcrf_io::{Palette, write_labels};
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::model::Normalization;
-use relaxcrf::model::presets::Preset;
+use relaxcrf::presets::Preset;
 use relaxcrf::solve::{Pipeline, Settings, solve};
 use relaxcrf_io::write_preset;
 use relaxcrf_lab::metrics::Confusion;

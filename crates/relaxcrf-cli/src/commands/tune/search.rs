@@ -4,7 +4,7 @@
 //! if nothing had happened.
 
 use anyhow::{Result, bail};
-use relaxcrf::model::presets::Preset;
+use relaxcrf::presets::Preset;
 use relaxcrf::rng::Rng;
 
 use crate::specs::{PARAMETERS, RangeSpec, SearchKind};

@@ -1,0 +1,231 @@
+//! The method `auto`: which methods to run on a model, and why.
+//!
+//! Without a time limit it is no worse than `mf5`, `mf`, `qp+dc-neg` or the best constant labelling: those are run, unless
+//! something before them has proved its labelling optimal, and with them what is most likely to do better. With a time
+//! limit what has the best chance in that time comes first.
+//!
+//! Of many labels an answer often holds a few. Going on with those alone is as much faster as they are fewer, and can
+//! lose nothing, since the best labelling of all runs is returned.
+
+use std::time::{Duration, Instant};
+
+use crate::methods::{Method, Pipeline, Schedule};
+use crate::model::Model;
+use crate::solver::Settings;
+use relaxcrf_filter::reduce;
+use relaxcrf_filter::{Direction, Scratch};
+
+/// What `auto` will run, and the reasons, one sentence each.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// One after the other, while there is time.
+    pub runs: Vec<Run>,
+    /// Why these.
+    pub reasons: Vec<String>,
+}
+
+/// A part of a plan.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The methods.
+    pub pipeline: Pipeline,
+    /// Where they begin and what they work on.
+    pub scope: Scope,
+    /// Most iterations, if fewer than the settings allow.
+    pub most_iterations: Option<usize>,
+}
+
+/// Where a run begins and what it works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All labels, from the start.
+    Whole,
+    /// The labels of the best labelling so far, from the start.
+    Used,
+    /// All labels, from the beliefs that the run before ended with, loosened.
+    Onward,
+}
+
+impl Run {
+    /// The schedule, if it is all that is run.
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        match self.pipeline.stages() {
+            [Method::Graduated(schedule)] => Some(*schedule),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self.scope {
+            Scope::Whole => write!(f, "{}", self.pipeline),
+            Scope::Used => write!(f, "{} on the labels of the best answer", self.pipeline),
+            Scope::Onward => write!(f, "{} from there", self.pipeline),
+        }
+    }
+}
+
+/// A schedule so short that it takes little longer than `mf`, and still beats it nearly always.
+const SHORT: &str = "graduated:steps=10";
+/// Its steps and some of `dc-neg`: the last hundredths of a percent are for what comes after it.
+const SHORT_ITERATIONS: usize = 25;
+/// What must not win.
+const SAFE: &str = "mf5/mf/qp+dc-neg";
+/// An iteration of `graduated` takes about this many filter calls.
+const CALLS_PER_STEP: f64 = 1.4;
+/// What a schedule takes where at most half of the labels matter, as a share of what it takes with all of them.
+const SHARE_OF_FEW_LABELS: f64 = 0.3;
+
+/// Decides from the model and the settings. With a time limit, one filter call is made to see how long it takes.
+pub fn plan(model: &Model, settings: &Settings) -> Plan {
+    plan_for(model, settings.time_limit.map(|limit| affordable(model, limit)))
+}
+
+/// Decides from the model and how many updates of the beliefs there is time for, if it is limited.
+fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
+    use Scope::{Onward, Used, Whole};
+    let mut reasons = Vec::new();
+    let mut say = |text: String| reasons.push(text);
+    let pairwise = model.pairwise();
+    let coupling = reduce::quantile(pairwise.row_sums(), 0.5).unwrap_or(0.0);
+    let costs = model.compatibility();
+    say(format!(
+        "{} pixels, {} labels, median row sum of the kernels {coupling:.3}",
+        model.pixels(),
+        model.labels()
+    ));
+    let certified = pairwise.is_symmetric() && costs.cuts().is_some();
+    let last = if !certified {
+        None
+    } else if model.labels() == 2 {
+        Some(("exact", Whole))
+    } else {
+        Some(("smooth-lp+dc-neg", Onward))
+    };
+    let parts: Vec<(&str, Scope)> = if coupling <= 0.0 || model.labels() == 1 {
+        say("nothing couples the pixels: the lowest unary energies are the optimum".into());
+        vec![("unary", Whole)]
+    } else if !costs.is_conditionally_negative() {
+        say("some labels attract when they differ, which dc-neg and the LP cannot take: dc-gen".into());
+        vec![("mf5/mf/qp+dc-gen", Whole)]
+    } else {
+        match last {
+            None => say("no bound is known for such an operator or such label costs: no LP".into()),
+            Some(("exact", _)) => say("two labels: `exact` finds the optimum and proves it".into()),
+            Some(_) => say("the LP gives a bound and usually the lowest energy".into()),
+        }
+        match updates {
+            Some(updates) => {
+                say(format!("the time limit is enough for about {updates:.0} updates"));
+                // Where few labels matter, most steps of the schedule are made with those alone.
+                let share = if few_labels(model) { SHARE_OF_FEW_LABELS } else { 1.0 };
+                let quick = if updates >= share * Schedule::default().steps as f64 {
+                    say("which is enough for the graduated schedule".into());
+                    vec![("graduated", Whole)]
+                } else {
+                    say("so a short schedule first, then a longer one on the labels that it leaves".into());
+                    vec![(SHORT, Whole), ("graduated", Used)]
+                };
+                // What must not win comes last: the others have hardly ever been worse.
+                quick.into_iter().chain(last).chain([(SAFE, Whole)]).collect()
+            }
+            None if last == Some(("exact", Whole)) => vec![("exact", Whole), (SAFE, Whole)],
+            None => {
+                say("before that the methods that must not win, and the graduated schedule".into());
+                [(SAFE, Whole), (SHORT, Whole), ("graduated", Used)].into_iter().chain(last).collect()
+            }
+        }
+    };
+    let runs: Vec<Run> = parts
+        .into_iter()
+        .map(|(text, scope)| {
+            // The names are the crate's own; a test runs every branch.
+            let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MeanField));
+            Run { pipeline, scope, most_iterations: (text == SHORT).then_some(SHORT_ITERATIONS) }
+        })
+        .collect();
+    say(format!("so: {}", runs.iter().map(Run::to_string).collect::<Vec<_>>().join(", then ")));
+    Plan { runs, reasons }
+}
+
+/// How many updates of the beliefs fit into the time, from one filter call with a few channels.
+fn affordable(model: &Model, limit: Duration) -> f64 {
+    let channels = model.labels().min(8);
+    let values = vec![1.0; model.pixels() * channels];
+    let mut out = vec![0.0; values.len()];
+    let before = Instant::now();
+    model.pairwise().apply(Direction::Forward, &values, channels, &mut out, &mut Scratch::new());
+    updates_within(limit, before.elapsed(), channels, model.labels())
+}
+
+/// How many updates fit into the time if a filter call for some of the labels takes so long.
+fn updates_within(limit: Duration, call: Duration, channels: usize, labels: usize) -> f64 {
+    let call = call.as_secs_f64() * labels as f64 / channels as f64;
+    limit.as_secs_f64() / (CALLS_PER_STEP * call).max(1e-9)
+}
+
+/// Whether at most half of the labels are the unaries' choice anywhere that matters.
+fn few_labels(model: &Model) -> bool {
+    let least = model.pixels() / 1000;
+    let counts = model.unary_argmin().histogram(model.labels());
+    2 * counts.into_iter().filter(|&n| n > least).count() <= model.labels()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ModelBuilder;
+
+    /// Pixels that choose one of so many labels, and are coupled.
+    fn choosing(labels: usize, chosen: usize) -> Model {
+        const POINTS: usize = 24;
+        let unary = (0..POINTS * labels).map(|k| f32::from(u8::from(k % labels != k / labels % chosen)));
+        ModelBuilder::points(POINTS, labels)
+            .unary(unary.collect())
+            .features((0..POINTS).map(|a| a as f32).collect(), 1, 1.0)
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn the_schedule_comes_first_if_there_is_time_for_it() {
+        let first = |model: &Model, updates: f64| plan_for(model, Some(updates)).runs[0].pipeline.to_string();
+        let steps = Schedule::default().steps as f64;
+        let many = choosing(4, 4);
+        assert_eq!(first(&many, steps), "graduated");
+        assert_eq!(first(&many, steps - 0.5), SHORT);
+        // Steps with few labels take less.
+        let few = choosing(8, 3);
+        assert_eq!(first(&few, SHARE_OF_FEW_LABELS * steps + 0.5), "graduated");
+        assert_eq!(first(&few, SHARE_OF_FEW_LABELS * steps - 0.5), SHORT);
+    }
+
+    #[test]
+    fn updates_are_what_the_time_is_enough_for() {
+        let seconds = Duration::from_secs_f64;
+        // 8 of 16 labels in 0.05 s: an update of all takes 1.4 times 0.1 s.
+        let found = updates_within(seconds(14.0), seconds(0.05), 8, 16);
+        assert!((found - 100.0).abs() < 1e-6, "{found}");
+        assert!(updates_within(seconds(1.0), Duration::ZERO, 1, 1).is_finite());
+        // Twice the time is enough for about twice as much, whatever a call takes here.
+        let model = choosing(4, 4);
+        assert!(affordable(&model, seconds(1000.0)) > 10.0 * affordable(&model, seconds(1.0)));
+    }
+
+    #[test]
+    fn labels_are_few_if_half_of_them_are_chosen_by_nobody_who_matters() {
+        const POINTS: usize = 3000;
+        // Every pixel's choice.
+        let few = |labels: usize, choice: &dyn Fn(usize) -> usize| {
+            let unary = (0..POINTS * labels).map(|i| f32::from(u8::from(i % labels != choice(i / labels))));
+            few_labels(&ModelBuilder::points(POINTS, labels).unary(unary.collect()).build().unwrap())
+        };
+        assert!(few(6, &|a| a % 3), "three of six");
+        assert!(!few(6, &|a| a % 4), "four of six");
+        assert!(!few(5, &|a| a % 3), "three of five");
+        // One pixel in a thousand does not count, more do.
+        assert!(few(6, &|a| if a < 3 { 5 } else { a % 3 }));
+        assert!(!few(6, &|a| if a < 4 { 5 } else { a % 3 }));
+    }
+}
