@@ -12,15 +12,15 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Pipeline, Settings, Solution};
+use relaxcrf_lab::options::{ModelOptions, UnaryOptions};
+use relaxcrf_lab::specs::{BilateralSpec, CompatSpec, GaussianSpec};
 
 pub use self::batch::{BatchArgs, ResourceArgs};
-pub use self::datasets::{
-    DataArgs, EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
-};
+pub use self::datasets::{EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs};
 pub use self::experiments::*;
 pub use self::show::{ColourArgs, ShowArgs};
 pub use self::tiles::TileArgs;
-use crate::specs::{self, BilateralSpec, CompatSpec, GaussianSpec};
+use crate::specs;
 
 /// Refine segmentations and disparity maps with a dense CRF.
 ///
@@ -216,15 +216,18 @@ pub struct UnaryArgs {
     /// number of different values if these are far fewer]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     pub num_labels: Option<u16>,
-    /// Values of sparse label maps are kept, since label costs depend on them.
-    #[arg(skip)]
-    pub keep_values: bool,
 }
 
 impl UnaryArgs {
-    /// The same for a model: only Potts costs do not depend on the numbers of labels.
-    pub fn for_model(&self, model: &ModelArgs) -> Self {
-        Self { keep_values: model.compat != CompatSpec::Potts, ..self.clone() }
+    /// What was typed.
+    pub fn options(&self) -> UnaryOptions {
+        UnaryOptions {
+            label_axis: self.label_axis,
+            confidence: self.confidence,
+            unsure: self.unsure,
+            num_labels: self.num_labels,
+            keep_values: false,
+        }
     }
 }
 
@@ -252,6 +255,20 @@ pub struct ModelArgs {
     /// --normalization none only
     #[arg(long)]
     pub calibrate: bool,
+}
+
+impl ModelArgs {
+    /// What was typed.
+    pub fn options(&self) -> ModelOptions {
+        ModelOptions {
+            gaussian: self.gaussian.clone(),
+            bilateral: self.bilateral.clone(),
+            normalization: self.normalization,
+            filter: self.filter,
+            compat: self.compat.clone(),
+            calibrate: self.calibrate,
+        }
+    }
 }
 
 /// How to minimise, and when to stop.

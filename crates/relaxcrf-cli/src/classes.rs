@@ -5,11 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use relaxcrf_io::{self as io, Palette};
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::specs::extension;
 use serde_json::Value;
 
 use crate::args::{ColourArgs, ShowArgs};
-use crate::report::Messages;
-use crate::specs::extension;
 
 const FORMATS: &str = "expected a line per label such as `128 0 0 sky` or `#800000 sky`, a CSV with the columns name, r, g, b, \
                        or JSON such as {\"classes\": [{\"name\": \"sky\", \"rgb\": [128, 0, 0]}, ...]}";

@@ -5,8 +5,8 @@ use std::panic::{self, PanicHookInfo};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::report::complain;
 use crate::spellings;
+use crate::terminal::complain;
 
 /// The exit code of a command that ran; its error goes to standard error.
 pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {

@@ -7,10 +7,9 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use relaxcrf::Image;
 use relaxcrf::solve::{Pipeline, Settings, solve};
-
-use crate::args::ModelArgs;
-use crate::inputs;
-use crate::parallel::STACK;
+use relaxcrf_lab::inputs;
+use relaxcrf_lab::options::ModelOptions;
+use relaxcrf_lab::parallel::STACK;
 
 /// Most pixels of the piece: large enough that kernels are as wide as usual, small enough for a moment's work.
 const MOST_PIXELS: usize = 1 << 14;
@@ -20,7 +19,7 @@ pub fn seconds_per_pixel(
     image: &Image,
     rows: &[f32],
     labels: usize,
-    model: &ModelArgs,
+    model: &ModelOptions,
     method: &Pipeline,
     settings: &Settings,
 ) -> Result<f64> {

@@ -4,26 +4,16 @@
 //! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
 
 mod args;
-mod choice;
 mod classes;
 mod commands;
-mod comparison;
-mod dataset;
-mod disparity;
 mod failure;
 mod forecast;
-mod inputs;
-mod journal;
 mod memory;
-mod methods;
-mod outputs;
-mod parallel;
 mod progress;
-mod report;
 mod shares;
 mod specs;
 mod spellings;
-mod windows;
+mod terminal;
 
 use std::process::ExitCode;
 use std::thread;

@@ -8,13 +8,15 @@ use relaxcrf::Image;
 use relaxcrf::memory::{KernelSize, Problem};
 use relaxcrf::solve::Pipeline;
 use relaxcrf_io as io;
+use relaxcrf_lab::inputs::{self, Source};
+use relaxcrf_lab::options::{ModelOptions, UnaryOptions};
+use relaxcrf_lab::report;
+use relaxcrf_lab::specs::extension;
 use serde::Serialize;
 
-use crate::args::{ModelArgs, UnaryArgs};
 use crate::forecast::shown_time;
-use crate::inputs::{self, Source};
-use crate::report;
-use crate::specs::{extension, shown_bytes};
+use crate::specs::shown_bytes;
+use crate::terminal::print_json;
 
 /// The program itself, its threads and the allocator's slack.
 const PROGRAM: u64 = 16 << 20;
@@ -37,15 +39,16 @@ impl Needs {
     pub fn of_files(
         image: &Path,
         source: Source,
-        unary: &UnaryArgs,
-        model: &ModelArgs,
+        unary: &UnaryOptions,
+        model: &ModelOptions,
         method: &Pipeline,
         limit: Option<u64>,
     ) -> Result<Self> {
         let (width, height, channels) = io::image_size(image)?;
         inputs::check_header_size(source, unary, image, (width, height))?;
         let labels = inputs::label_count(source, &unary.for_model(model))?;
-        let guess = inputs::kernels(model, &[])
+        let guess = model
+            .kernels(&[])
             .iter()
             .map(|kernel| {
                 let dims = if is_bilateral(kernel) { 2 + channels } else { 2 };
@@ -69,10 +72,11 @@ impl Needs {
         what: String,
         image: &Image,
         labels: usize,
-        model: &ModelArgs,
+        model: &ModelOptions,
         method: &Pipeline,
     ) -> Result<Self> {
-        let kernels = inputs::kernels(model, &image.data)
+        let kernels = model
+            .kernels(&image.data)
             .iter()
             .map(|kernel| KernelSize::measure(kernel, &[image.height, image.width], model.filter))
             .collect::<relaxcrf::Result<Vec<_>>>()
@@ -101,7 +105,7 @@ impl Needs {
     /// What `--dry-run` says; `seconds` on one thread, if known.
     pub fn show(&self, seconds: Option<f64>, json: bool) -> Result<()> {
         if json {
-            return report::print_json(&Forecast {
+            return print_json(&Forecast {
                 pixels: self.pixels,
                 labels: self.labels,
                 method: &self.method,
@@ -110,7 +114,7 @@ impl Needs {
             });
         }
         let time = |s| format!("about {} on one thread, from a piece of it timed here", shown_time(s));
-        report::print(&report::facts(&[
+        crate::terminal::print(&report::facts(&[
             ("problem", format!("{}: {} pixels, {} labels", self.what, self.pixels, self.labels)),
             ("method", self.method.clone()),
             ("memory", format!("about {}", shown_bytes(self.peak))),

@@ -7,33 +7,32 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use relaxcrf::solve::{Pipeline, Progress, Settings};
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::progress::{Counter, Observer, Part, RunObserver};
 
 pub use self::lines::begin;
 use self::lines::{Lines, State};
-use crate::report::{Messages, complain};
+use crate::terminal::complain;
 
-/// Which part of a longer run some work is, and whether its progress is shown.
-#[derive(Debug, Clone)]
-pub struct Scope {
-    quiet: bool,
-    place: String,
-    /// Share of the run before this part, and the share that the part is.
-    part: (f64, f64),
+/// Shows the progress of experiments on standard error.
+#[derive(Debug, Clone, Copy)]
+pub struct Screen {
+    pub quiet: bool,
 }
 
-impl From<bool> for Scope {
-    /// The whole run; silent if `quiet`.
-    fn from(quiet: bool) -> Self {
-        Self { quiet, place: String::new(), part: (0.0, 1.0) }
+impl Observer for Screen {
+    fn follow(&self, part: &Part, preparing: &str) -> Box<dyn RunObserver + '_> {
+        Box::new(Meter::of_part(self.quiet, part.clone(), preparing))
     }
-}
 
-impl Scope {
-    /// The part `index` (from 0) of `count` equal ones: `what` is `method` or `pair`.
-    pub fn part(&self, what: &str, index: usize, count: usize) -> Self {
-        let share = self.part.1 / count.max(1) as f64;
-        let place = format!("{}{what} {} of {count}: ", self.place, index + 1);
-        Self { quiet: self.quiet, place, part: (self.part.0 + share * index as f64, share) }
+    fn count(&self, total: usize, done: usize, unit: &'static str) -> Box<dyn Counter + '_> {
+        Box::new(Tally::new(self.quiet, total, done).counting(unit))
+    }
+
+    fn tell(&self, text: &str) {
+        if !self.quiet {
+            complain(text);
+        }
     }
 }
 
@@ -42,19 +41,20 @@ impl Scope {
 struct Display {
     bar: ProgressBar,
     lines: Option<Lines>,
-    scope: Scope,
+    quiet: bool,
+    part: Part,
 }
 
 impl Display {
-    fn new(scope: &Scope, length: Option<u64>, state: State) -> Self {
-        let target = if scope.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    fn new(quiet: bool, part: Part, length: Option<u64>, state: State) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(length, target);
         if !bar.is_hidden() {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
-        let state = State { place: scope.place.clone(), part: scope.part, ..state };
-        let lines = (!scope.quiet && bar.is_hidden()).then(|| Lines::new(state));
-        Self { bar, lines, scope: scope.clone() }
+        let state = State { part: part.clone(), ..state };
+        let lines = (!quiet && bar.is_hidden()).then(|| Lines::new(state));
+        Self { bar, lines, quiet, part }
     }
 
     fn style(&self, template: &str) {
@@ -70,8 +70,13 @@ impl Display {
         }
     }
 
+    fn messages(&self) -> Messages {
+        let bar = self.bar.clone();
+        Messages::new(self.quiet, move |text| bar.suspend(|| complain(text)))
+    }
+
     fn say(&self, now: &str) {
-        self.bar.set_message(format!("{}{now}", self.scope.place));
+        self.bar.set_message(format!("{}{now}", self.part.place));
         self.update(|state| state.message = now.to_string());
     }
 }
@@ -93,27 +98,30 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that says what is being prepared until the run starts.
-    pub fn new(scope: impl Into<Scope>, preparing: &str) -> Self {
+    /// A meter that says what is being prepared until the run starts; silent if `quiet`.
+    pub fn new(quiet: bool, preparing: &str) -> Self {
+        Self::of_part(quiet, Part::whole(), preparing)
+    }
+
+    fn of_part(quiet: bool, part: Part, preparing: &str) -> Self {
         let state = State { is_limit: true, ..State::default() };
-        let display = Display::new(&scope.into(), None, state);
+        let display = Display::new(quiet, part, None, state);
         display.bar.set_style(ProgressStyle::default_spinner());
         display.say(preparing);
         Self { display, limits: Vec::new(), time_limit: None, stage: None }
     }
+}
 
-    /// Says what is going on now.
-    pub fn say(&self, now: &str) {
+impl RunObserver for Meter {
+    fn say(&self, now: &str) {
         self.display.say(now);
     }
 
-    /// Messages that do not run into the line of progress.
-    pub fn messages(&self, quiet: bool) -> Messages {
-        Messages::new(quiet, self.display.bar.clone())
+    fn messages(&self) -> Messages {
+        self.display.messages()
     }
 
-    /// Switches to the iterations of a run.
-    pub fn start(&mut self, pipeline: &Pipeline, settings: &Settings) {
+    fn start(&mut self, pipeline: &Pipeline, settings: &Settings) {
         let limit = |own: usize| settings.max_iterations.unwrap_or(own) as u64;
         self.limits = pipeline.stages().iter().map(|m| limit(m.default_iterations())).collect();
         (self.time_limit, self.stage) = (settings.time_limit, None);
@@ -122,21 +130,21 @@ impl Meter {
         self.say(&format!("{pipeline}: first iteration"));
     }
 
-    /// One iteration was made.
-    pub fn show(&mut self, progress: &Progress) -> ControlFlow<()> {
+    fn show(&mut self, progress: &Progress) -> ControlFlow<()> {
         let Progress { stage, iteration, .. } = *progress;
         let limit = self.limits.get(stage).copied().unwrap_or(0);
         self.display.bar.set_length(limit);
         self.display.bar.set_position(iteration as u64);
         let bound = progress.lower_bound.map_or(String::new(), |b| format!(", at least {b:.6e}"));
         let energy = format!("energy {:.6e}{bound}", progress.energy);
-        self.display.bar.set_message(format!("{}{}: {energy}", self.display.scope.place, progress.method));
+        self.display.bar.set_message(format!("{}{}: {energy}", self.display.part.place, progress.method));
         let is_new = self.stage.replace(stage) != Some(stage);
-        let (scope, stages) = (&self.display.scope, self.limits.len());
+        let (part, stages) = (&self.display.part, self.limits.len());
         self.display.update(|state| {
             if is_new {
-                state.part = scope.part("stage", stage, stages).part;
-                state.remaining_of = match (stages, scope.place.is_empty()) {
+                let stage = part.part("stage", stage, stages);
+                state.part = Part { place: part.place.clone(), ..stage };
+                state.remaining_of = match (stages, part.place.is_empty()) {
                     (..=1, true) => "",
                     (..=1, false) => " of this method",
                     _ => " of this stage",
@@ -158,8 +166,8 @@ pub struct Tally {
 
 impl Tally {
     /// `done` of `total` are there already.
-    pub fn new(scope: impl Into<Scope>, total: usize, done: usize) -> Self {
-        let display = Display::new(&scope.into(), Some(total as u64), State::default());
+    pub fn new(quiet: bool, total: usize, done: usize) -> Self {
+        let display = Display::new(quiet, Part::whole(), Some(total as u64), State::default());
         display.style("{elapsed:>4} {bar:24} {pos}/{len} {per_sec} {eta:>4} left  {msg}");
         display.bar.set_position(done as u64);
         // What earlier runs did says nothing about how fast this one is.
@@ -174,30 +182,29 @@ impl Tally {
         self
     }
 
-    /// Says what is going on now.
-    pub fn say(&self, now: &str) {
-        self.display.say(now);
-    }
-
-    /// One more is there.
-    pub fn step(&self) {
-        self.display.bar.inc(1);
-        self.display.update(|state| state.done += 1);
-    }
-
     /// One more is there that had been made before, and tells nothing about the pace.
     pub fn skip(&self) {
         self.display.bar.inc(1);
         self.display.update(|state| (state.done, state.skipped) = (state.done + 1, state.skipped + 1));
     }
 
-    /// Messages that do not run into the line of progress.
-    pub fn messages(&self, quiet: bool) -> Messages {
-        Messages::new(quiet, self.display.bar.clone())
-    }
-
     /// Something went wrong and the rest goes on.
     pub fn complain(&self, text: &str) {
         self.display.bar.suspend(|| complain(text));
+    }
+}
+
+impl Counter for Tally {
+    fn say(&self, now: &str) {
+        self.display.say(now);
+    }
+
+    fn step(&self) {
+        self.display.bar.inc(1);
+        self.display.update(|state| state.done += 1);
+    }
+
+    fn messages(&self) -> Messages {
+        self.display.messages()
     }
 }

@@ -1,9 +1,8 @@
 //! How many pixels each label has, before and after a run: the part of the summary that people read first.
 
 use relaxcrf::Labeling;
+use relaxcrf_lab::report::wrap::entry;
 use serde::Serialize;
-
-use crate::report::wrap::entry;
 
 /// Labels with a smaller share before and after are only counted.
 const MIN_SHOWN: f64 = 0.01;

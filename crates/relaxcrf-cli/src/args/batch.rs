@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use relaxcrf::solve::Pipeline;
+use relaxcrf_lab::specs::VoidSpec;
 
 use super::{ColourArgs, CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
 use crate::specs::{self, Shard};
@@ -60,7 +61,7 @@ pub struct BatchArgs {
     pub truth: Option<PathBuf>,
     /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
     #[arg(long, value_name = "V", help_heading = "Data")]
-    pub void: Option<specs::VoidSpec>,
+    pub void: Option<VoidSpec>,
     /// Which images of a data directory: NAME for DIR/NAME.txt, a file with one ID per line, or `all`
     #[arg(long, value_name = "S", default_value = "all", help_heading = "Data")]
     pub split: String,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use relaxcrf::solve::Pipeline;
+use relaxcrf_lab::options::DataOptions;
+use relaxcrf_lab::specs::{Contestant, Objective, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 use super::{CommonArgs, ModelArgs};
-use crate::specs::{self, Contestant, Objective, PresetSpec, RangeSpec, SearchKind};
 
 /// A parameter set for the kernels.
 #[derive(Debug, Clone, Args)]
@@ -43,7 +44,7 @@ pub struct EvaluateArgs {
     pub truth: Vec<PathBuf>,
     /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
     #[arg(long, value_name = "V")]
-    pub void: Option<specs::VoidSpec>,
+    pub void: Option<VoidSpec>,
     /// Number of labels [default: from labels.json, else the largest label found + 1]
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u16).range(1..))]
     pub num_labels: Option<u16>,
@@ -79,7 +80,19 @@ pub struct DataArgs {
     pub truth: String,
     /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
     #[arg(long, value_name = "V")]
-    pub void: Option<specs::VoidSpec>,
+    pub void: Option<VoidSpec>,
+}
+
+impl DataArgs {
+    /// What was typed.
+    pub fn options(&self) -> DataOptions {
+        DataOptions {
+            data: self.data.clone(),
+            limit: self.limit.map(|n| n as usize),
+            truth: self.truth.clone(),
+            void: self.void,
+        }
+    }
 }
 
 const DATA_HELP: &str = "\

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use relaxcrf_lab::disparity::{CostSpec, MatchingOptions, Truncation, TruthFiles};
+use relaxcrf_lab::methods::{MethodList, PAPER};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
 use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs};
-use crate::disparity::{CostSpec, Truncation};
-use crate::methods::MethodList;
 use crate::specs;
 
 /// `relaxcrf stereo`.
@@ -71,6 +71,13 @@ pub struct CostArgs {
     pub cost_step: Option<f64>,
 }
 
+impl CostArgs {
+    /// What was typed.
+    pub fn options(&self) -> MatchingOptions {
+        MatchingOptions { cost: self.cost, truncate: self.truncate, cost_step: self.cost_step }
+    }
+}
+
 /// What is known about the true disparities.
 #[derive(Debug, Clone, Default, Args)]
 pub struct TruthArgs {
@@ -87,6 +94,18 @@ pub struct TruthArgs {
     /// Mask whose largest value marks the pixels that both pictures see
     #[arg(long, value_name = "M", requires = "truth")]
     pub visible: Option<PathBuf>,
+}
+
+impl TruthArgs {
+    /// The files that were named.
+    pub fn files(&self) -> TruthFiles {
+        TruthFiles {
+            truth: self.truth.clone(),
+            scale: self.scale,
+            truth_right: self.truth_right.clone(),
+            visible: self.visible.clone(),
+        }
+    }
 }
 
 /// `relaxcrf compare`.
@@ -173,7 +192,7 @@ pub struct ReproduceStereoArgs {
     pub out: PathBuf,
     /// Methods and chains, separated by commas. With /2 behind it, a method runs with half of all weights and is scored
     /// with the whole ones, which is how the paper's code ran its mean field
-    #[arg(short, long, value_name = "M,M,...", default_value = crate::methods::PAPER)]
+    #[arg(short, long, value_name = "M,M,...", default_value = PAPER)]
     pub methods: MethodList,
     /// Most time for each stage of each method on each pair
     #[arg(long, value_name = "T", default_value = "90s", value_parser = specs::duration, allow_hyphen_values = true)]

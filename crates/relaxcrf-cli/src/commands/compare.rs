@@ -4,23 +4,25 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use indicatif::ProgressBar;
 use relaxcrf::solve::Settings;
 use relaxcrf_io as io;
+use relaxcrf_lab::compare::{Comparison, Problem, Task};
+use relaxcrf_lab::disparity::{self, Truth};
+use relaxcrf_lab::inputs::{self, Input, Source};
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::options::ModelOptions;
+use relaxcrf_lab::outputs::check_writable;
+use relaxcrf_lab::progress::{Part, RunObserver};
+use relaxcrf_lab::report;
+use relaxcrf_lab::report::page::{Block, Page, Section, write_text};
+use relaxcrf_lab::report::picture::Picture;
+use relaxcrf_lab::specs::Contestant;
+use relaxcrf_lab::{choice, methods};
 
 use super::use_threads;
-use crate::args::{CompareArgs, CompareSource, ModelArgs};
-use crate::choice;
-use crate::comparison::{Comparison, Problem, Task};
-use crate::disparity::{self, Truth};
-use crate::inputs::{self, Input, Source};
-use crate::methods;
-use crate::outputs::check_writable;
-use crate::progress::Meter;
-use crate::report::page::{Block, Page, Section, write_text};
-use crate::report::picture::Picture;
-use crate::report::{self, Messages};
-use crate::specs::Contestant;
+use crate::args::{CompareArgs, CompareSource};
+use crate::progress::{Meter, Screen};
+use crate::terminal::{print, print_json};
 
 /// A stage that has not ended by then is stopped, unless another limit is given.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
@@ -30,7 +32,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     check_outputs(args)?;
     use_threads(&args.common)?;
     let meter = Meter::new(args.common.quiet, "building the model");
-    let messages = meter.messages(args.common.quiet);
+    let messages = meter.messages();
     let problem = match (&args.source.right, args.disparities) {
         (Some(right), Some(disparities)) => stereo(args, right, disparities, &messages)?,
         _ => segmentation(args, &messages)?,
@@ -39,8 +41,9 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 
     let settings = args.limits.settings(args.common.seed);
     let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
+    let screen = Screen { quiet: args.common.quiet };
     let mut comparison =
-        problem.compare(&contestants(args), &settings, &[], args.common.quiet, &mut |_| {})?;
+        problem.compare(&contestants(args), &settings, &[], &Part::whole(), &screen, &mut |_| {})?;
     for warning in &comparison.skipped {
         messages.warn(warning);
     }
@@ -53,7 +56,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
     if args.common.json {
         comparison.list_iterations(args.trace.trace);
-        return report::print_json(&comparison);
+        return print_json(&comparison);
     }
     if args.common.quiet {
         return Ok(());
@@ -68,7 +71,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     for path in [&args.report, &args.csv].into_iter().flatten() {
         out += &format!("\nwritten: {}\n", path.display());
     }
-    report::print(&out)
+    print(&out)
 }
 
 fn source(args: &CompareArgs) -> Source<'_> {
@@ -85,7 +88,8 @@ fn check_outputs(args: &CompareArgs) -> Result<()> {
     let mut inputs: Vec<&Path> = source.files();
     inputs.push(&args.image);
     inputs.extend(args.source.right.as_deref());
-    inputs.extend(disparity::truth_files(&args.truth).into_iter().map(|p| p.as_path()));
+    let truth = args.truth.files();
+    inputs.extend(truth.paths());
     for output in [&args.report, &args.csv].into_iter().flatten() {
         check_writable(output, &inputs)?;
     }
@@ -94,13 +98,13 @@ fn check_outputs(args: &CompareArgs) -> Result<()> {
 
 fn stereo(args: &CompareArgs, right: &Path, disparities: usize, messages: &Messages) -> Result<Problem> {
     let files = (args.image.as_path(), right);
-    let read = |model: &ModelArgs| {
-        disparity::read_pair(files, disparities, &args.cost, model, args.common.seed, messages)
+    let read = |model: &ModelOptions| {
+        disparity::read_pair(files, disparities, &args.cost.options(), model, args.common.seed, messages)
     };
-    let model_args = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
+    let model_args = disparity::with_usual_kernels(&args.model.options(), args.cost.cost.0);
     let pair = read(&model_args)?;
-    let half = wants_half(args).then(|| read(&inputs::halved(&model_args))).transpose()?.map(|p| p.model);
-    let truth = Truth::read(&args.truth, &args.image, (pair.left.width, pair.left.height))?;
+    let half = wants_half(args).then(|| read(&model_args.halved())).transpose()?.map(|p| p.model);
+    let truth = Truth::read(&args.truth.files(), &args.image, (pair.left.width, pair.left.height))?;
     let inputs =
         vec![("left".to_string(), Picture::photo(&pair.left)), ("right".into(), Picture::photo(&pair.right))];
     Ok(Problem { name: name(&args.image), model: pair.model, half, inputs, task: Task::Stereo { truth } })
@@ -120,15 +124,14 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
         }
     }
     let source = source(args);
-    let model_args = choice::model(&args.model, &args.preset)?;
-    let read = |model: &ModelArgs, messages: &Messages| {
-        inputs::read(&args.image, source, &args.unary, model, args.common.seed, messages)
+    let model_args = choice::model(&args.model.options(), args.preset.preset.as_ref())?;
+    let read = |model: &ModelOptions, messages: &Messages| {
+        inputs::read(&args.image, source, &args.unary.options(), model, args.common.seed, messages)
     };
     let Input { image, model, values } = read(&model_args, messages)?;
     // The same files: everything has been said.
-    let quiet = Messages::new(true, ProgressBar::hidden());
-    let half =
-        wants_half(args).then(|| read(&inputs::halved(&model_args), &quiet)).transpose()?.map(|p| p.model);
+    let quiet = Messages::silent();
+    let half = wants_half(args).then(|| read(&model_args.halved(), &quiet)).transpose()?.map(|p| p.model);
     let truth = match &args.truth.truth {
         Some(path) => {
             let map = io::read_labels(path)?;

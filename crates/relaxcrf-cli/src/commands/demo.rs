@@ -10,14 +10,16 @@ use anyhow::Result;
 use relaxcrf::model::FilterKind;
 use relaxcrf::solve::{Pipeline, Settings, Solution, solve};
 use relaxcrf::{Labeling, energy};
+use relaxcrf_lab::outputs::make_directory;
+use relaxcrf_lab::progress::RunObserver;
+use relaxcrf_lab::report::RunReport;
 use serde::Serialize;
 
 use self::scenes::{Scene, Task};
 use super::use_threads;
 use crate::args::DemoArgs;
-use crate::outputs::make_directory;
 use crate::progress::Meter;
-use crate::report::{self, RunReport};
+use crate::terminal::{print, print_json};
 
 /// What `--json` prints for a scene.
 #[derive(Debug, Serialize)]
@@ -85,7 +87,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
     page::page(&results, args).write(&page)?;
     if args.common.json {
         let reports: Vec<&SceneReport> = results.iter().map(|(_, report)| report).collect();
-        return report::print_json(&reports);
+        return print_json(&reports);
     }
     if quiet {
         return Ok(());
@@ -97,7 +99,7 @@ pub fn run(args: &DemoArgs) -> Result<()> {
         out += &format!("\n{name}: {width} x {height} pixels, {labels} labels\n");
         out += &format!("{}\n", page::table(scene, report).terminal());
     }
-    report::print(&format!("{out}\n{}", try_it::text(&args.out, &page)))
+    print(&format!("{out}\n{}", try_it::text(&args.out, &page)))
 }
 
 fn compare(scene: &Scene, args: &DemoArgs) -> Result<SceneReport> {

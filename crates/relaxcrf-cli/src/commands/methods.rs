@@ -3,11 +3,11 @@
 use anyhow::Result;
 use relaxcrf::presets;
 use relaxcrf::solve::METHODS;
+use relaxcrf_lab::report::wrap::{entry, wrap};
 use serde_json::json;
 
 use crate::args::MethodsArgs;
-use crate::report;
-use crate::report::wrap::{entry, wrap};
+use crate::terminal::{print, print_json};
 
 /// Spaces between the names and what is said about them.
 const GUTTER: usize = 2;
@@ -19,7 +19,7 @@ pub fn run(args: &MethodsArgs) -> Result<()> {
             .iter()
             .map(|m| json!({ "name": m.name, "summary": m.summary, "promise": m.promise }))
             .collect();
-        return report::print_json(&all);
+        return print_json(&all);
     }
     let column = METHODS.iter().map(|m| m.name.len()).max().unwrap_or(0) + GUTTER;
     let mut out = String::new();
@@ -41,7 +41,7 @@ pub fn run(args: &MethodsArgs) -> Result<()> {
         ),
         0,
     );
-    report::print(&out)
+    print(&out)
 }
 
 /// A summary without options and remarks.

@@ -14,9 +14,9 @@ mod study;
 mod tune;
 
 use anyhow::{Context, Result, bail};
+use relaxcrf_lab::parallel::STACK;
 
 use crate::args::{Command, CommonArgs, MOST_THREADS};
-use crate::parallel::STACK;
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<()> {

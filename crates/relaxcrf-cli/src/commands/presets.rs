@@ -3,12 +3,12 @@
 use anyhow::Result;
 use relaxcrf::model::Normalization;
 use relaxcrf::presets::{DEFAULT, PRESETS, Preset};
+use relaxcrf_lab::report::wrap::{entry, wrap};
+use relaxcrf_lab::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 use serde_json::json;
 
 use crate::args::PresetsArgs;
-use crate::report;
-use crate::report::wrap::{entry, wrap};
-use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
+use crate::terminal::{print, print_json};
 
 /// Column of what is said about a preset.
 const COLUMN: usize = 15;
@@ -24,7 +24,7 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
         args.presets.iter().map(PresetSpec::resolve).collect::<relaxcrf::Result<_>>()?
     };
     if args.json {
-        return report::print_json(&all.iter().map(as_json).collect::<Vec<_>>());
+        return print_json(&all.iter().map(as_json).collect::<Vec<_>>());
     }
     let in_full = args.long || !args.presets.is_empty();
     let mut out: String = all.iter().map(|p| if in_full { full(p) } else { short(p) }).collect();
@@ -35,7 +35,7 @@ pub fn run(args: &PresetsArgs) -> Result<()> {
     };
     let gap = if in_full { "" } else { "\n" };
     out += &wrap(&format!("{gap}{NOTE}{more}"), 0);
-    report::print(&out)
+    print(&out)
 }
 
 /// Keeps lines from being broken between an option and its value.

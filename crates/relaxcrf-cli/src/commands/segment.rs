@@ -5,24 +5,26 @@ mod tiled;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use indicatif::ProgressBar;
 use relaxcrf::Beliefs;
 use relaxcrf::solve::solve;
 use relaxcrf_io::{self as io, LabelFile};
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::inputs::{self, Input, Source};
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::outputs::{Together, check_writable};
+use relaxcrf_lab::progress::RunObserver;
+use relaxcrf_lab::report::picture::Picture;
+use relaxcrf_lab::report::{self, RunReport, advice};
 use serde::Serialize;
 
 use super::use_threads;
 use crate::args::{SegmentArgs, SegmentSource};
-use crate::choice::Choice;
 use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
-use crate::inputs::{self, Input, Source};
 use crate::memory::Needs;
-use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
-use crate::report::picture::Picture;
-use crate::report::{self, Messages, RunReport};
 use crate::shares::{self, ClassShare, class_shares};
+use crate::terminal::{print, print_json};
 
 /// Side of the tiles in a TIFF file that is written at once.
 const TIFF_SIDE: usize = 512;
@@ -59,7 +61,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         bail!("{}: cannot hold both the labels and the beliefs; give two names", args.output.display());
     }
     use_threads(&args.common)?;
-    let choice = Choice::new(&args.model, &args.preset, args.run.method.as_ref())?;
+    let choice = Choice::new(&args.model.options(), args.preset.preset.as_ref(), args.run.method.as_ref())?;
     let resources = &args.resources;
     if let Some(tile) = args.tiles.tile {
         if resources.dry_run || resources.max_memory.is_some() {
@@ -69,7 +71,8 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     }
     if resources.dry_run || resources.max_memory.is_some() {
         let (model, method) = (&choice.model, &choice.method);
-        let needs = Needs::of_files(&args.image, source, &args.unary, model, method, resources.max_memory)?;
+        let needs =
+            Needs::of_files(&args.image, source, &args.unary.options(), model, method, resources.max_memory)?;
         resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
         if resources.dry_run {
             return needs.show(Some(forecast(args, source, &choice)?), args.common.json);
@@ -77,20 +80,20 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     }
 
     let mut meter = Meter::new(args.common.quiet, "building the model");
-    let messages = meter.messages(args.common.quiet);
+    let messages = meter.messages();
     let Input { image, model, values } =
-        inputs::read(&args.image, source, &args.unary, &choice.model, args.common.seed, &messages)?;
+        inputs::read(&args.image, source, &args.unary.options(), &choice.model, args.common.seed, &messages)?;
     // Only an overlay needs the image again.
     let image = args.show.overlay.is_some().then_some(image);
     appearance.fit(model.labels(), &messages);
     let settings = args.run.limits.settings(args.common.seed);
     if args.run.explain {
-        report::explain(&choice.method, &model, &settings, &messages);
+        advice::explain(&choice.method, &model, &settings, &messages);
     }
     meter.start(&choice.method, &settings);
     let solution = solve(&model, &choice.method, None, &settings, &mut |p| meter.show(p))?;
     let solution = args.run.take.labels_of(solution);
-    report::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
+    advice::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
     drop(meter);
 
     let (height, width) = (model.sizes()[0], model.sizes()[1]);
@@ -122,7 +125,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     if args.common.json {
         let run = RunReport::new(&model, &choice.method, &solution, true);
         let run = run.with_trace(&solution.trace, args.run.trace.trace);
-        return report::print_json(&SegmentReport { run, classes });
+        return print_json(&SegmentReport { run, classes });
     }
     if args.common.quiet {
         return Ok(());
@@ -132,7 +135,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let written =
         [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten();
     let calls = format!("{} of the filter, {} ordered", report.filter_calls, report.ordered_calls);
-    report::print(&report::facts(&[
+    print(&report::facts(&[
         ("method", format!("{}: {}", report.method, report.status)),
         ("energy", format!("{} (unary {}, pairwise {})", parts[0], parts[1], parts[2])),
         ("lower bound", report::optional(report.lower_bound, report::number)),
@@ -147,9 +150,9 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
 
 /// Seconds that the run would take on one thread.
 fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> {
-    let quiet = Messages::new(true, ProgressBar::hidden());
+    let quiet = Messages::silent();
     let (image, unary) =
-        inputs::image_and_unary(&args.image, source, &args.unary.for_model(&choice.model), &quiet)?;
+        inputs::image_and_unary(&args.image, source, &args.unary.options().for_model(&choice.model), &quiet)?;
     let settings = args.run.limits.settings(args.common.seed);
     let rate =
         seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)?;

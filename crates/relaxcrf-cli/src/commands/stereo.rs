@@ -4,17 +4,20 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use relaxcrf::solve::{Method, Pipeline, solve};
+use relaxcrf_lab::disparity::{self, Score, Scores, Truth};
+use relaxcrf_lab::outputs::{Together, check_writable};
+use relaxcrf_lab::progress::RunObserver;
+use relaxcrf_lab::report::picture::{ColourMap, Picture};
+use relaxcrf_lab::report::{self, RunReport, advice, percent};
+use relaxcrf_lab::specs::extension;
 use serde::Serialize;
 
 use super::use_threads;
 use crate::args::StereoArgs;
-use crate::disparity::{self, Score, Scores, Truth};
 use crate::forecast::seconds_per_pixel;
 use crate::memory::Needs;
-use crate::outputs::{Together, check_writable};
 use crate::progress::Meter;
-use crate::report::picture::{ColourMap, Picture};
-use crate::report::{self, RunReport, percent};
+use crate::terminal::{print, print_json};
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -35,12 +38,19 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         }
     }
     let mut meter = Meter::new(args.common.quiet, "building the model");
-    let messages = meter.messages(args.common.quiet);
+    let messages = meter.messages();
     let seed = args.common.seed;
     let files = (args.left.as_path(), args.right.as_path());
-    let pair = disparity::read_pair(files, args.disparities, &args.cost, &args.model, seed, &messages)?;
+    let pair = disparity::read_pair(
+        files,
+        args.disparities,
+        &args.cost.options(),
+        &args.model.options(),
+        seed,
+        &messages,
+    )?;
     let size = (pair.left.width, pair.left.height);
-    let truth = Truth::read(&args.truth, &args.left, size)?;
+    let truth = Truth::read(&args.truth.files(), &args.left, size)?;
     if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d >= args.disparities as f32) {
         messages.warn(&format!(
             "the true disparities go up to {largest}, beyond the {} that are tried: wrong --scale, or too few --disparities?",
@@ -50,7 +60,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let settings = args.run.limits.settings(seed);
     let method = args.method();
     if args.run.explain {
-        report::explain(&method, &pair.model, &settings, &messages);
+        advice::explain(&method, &pair.model, &settings, &messages);
     }
     meter.start(&method, &settings);
     let solution = solve(&pair.model, &method, None, &settings, &mut |p| meter.show(p))?;
@@ -85,7 +95,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let run = RunReport::new(&pair.model, &method, &solution, args.common.json)
         .with_trace(&solution.trace, args.run.trace.trace);
     if args.common.json {
-        return report::print_json(&StereoReport { run, truth: scores });
+        return print_json(&StereoReport { run, truth: scores });
     }
     if args.common.quiet {
         return Ok(());
@@ -110,12 +120,12 @@ impl StereoArgs {
 fn check_resources(args: &StereoArgs) -> Result<()> {
     let left = relaxcrf_io::read_image(&args.left)?;
     let what = format!("{} with {}", args.left.display(), args.right.display());
-    let model = disparity::with_usual_kernels(&args.model, args.cost.cost.0);
+    let model = disparity::with_usual_kernels(&args.model.options(), args.cost.cost.0);
     let needs = Needs::of_image(what, &left, args.disparities, &model, &args.method())?;
     args.resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
     if args.resources.dry_run {
         let files = (args.left.as_path(), args.right.as_path());
-        let (left, _, costs) = disparity::read_costs(files, args.disparities, &args.cost)?;
+        let (left, _, costs) = disparity::read_costs(files, args.disparities, &args.cost.options())?;
         let settings = args.run.limits.settings(args.common.seed);
         let rate = seconds_per_pixel(&left, &costs, args.disparities, &model, &args.method(), &settings)?;
         return needs.show(Some(rate * (left.width * left.height) as f64), args.common.json);
@@ -125,7 +135,8 @@ fn check_resources(args: &StereoArgs) -> Result<()> {
 
 fn check_outputs(args: &StereoArgs) -> Result<()> {
     let mut inputs: Vec<&Path> = vec![&args.left, &args.right];
-    inputs.extend(disparity::truth_files(&args.truth).into_iter().map(|p| p.as_path()));
+    let truth = args.truth.files();
+    inputs.extend(truth.paths());
     let outputs: Vec<&Path> = args.output.iter().chain(&args.colours).map(|p| p.as_path()).collect();
     for (k, output) in outputs.iter().enumerate() {
         check_writable(output, &inputs)?;
@@ -140,7 +151,7 @@ fn check_outputs(args: &StereoArgs) -> Result<()> {
             u16::MAX
         );
     }
-    let eight_bits = args.bits == "8" && args.output.iter().any(|p| crate::specs::extension(p) == "png");
+    let eight_bits = args.bits == "8" && args.output.iter().any(|p| extension(p) == "png");
     if eight_bits {
         disparity::eight_bit_scale(args.png_scale(), args.disparities)?;
     }
@@ -165,7 +176,7 @@ fn show(args: &StereoArgs, r: &RunReport, scores: Option<Scores>) -> Result<()> 
         }
     }
     facts.push(("written", written.join(", ")));
-    report::print(&report::facts(&facts))
+    print(&report::facts(&facts))
 }
 
 fn told(score: &Score) -> String {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::report::complain;
+use relaxcrf_lab::progress::Part;
+
+use crate::terminal::complain;
 
 /// Time before the first line, and between lines of a run that takes minutes.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
@@ -71,10 +73,8 @@ impl Schedule {
 /// How far a piece of work is.
 #[derive(Debug, Clone, Default)]
 pub struct State {
-    /// Where in a longer run the work is: `method 3 of 12: `.
-    pub place: String,
-    /// Share of that run before this work, and the share that this work is.
-    pub part: (f64, f64),
+    /// Where in a longer run the work is.
+    pub part: Part,
     /// What is counted: `images`.
     pub unit: &'static str,
     pub done: u64,
@@ -104,7 +104,7 @@ impl State {
     /// Share of the work that is done, of the whole run if this work is a part of one.
     fn share(&self) -> Option<f64> {
         let own = (self.total > 0).then(|| self.done.min(self.total) as f64 / self.total as f64)?;
-        Some(self.part.0 + self.part.1 * own)
+        Some(self.part.start + self.part.fraction * own)
     }
 
     /// Expected time until the work is done, at the pace so far.
@@ -117,7 +117,7 @@ impl State {
 
     /// One line: the place, counts, elapsed and remaining time.
     fn line(&self, now: Duration) -> String {
-        let Self { place, unit, done, total, message, remaining_of, .. } = self;
+        let Self { part: Part { place, .. }, unit, done, total, message, remaining_of, .. } = self;
         let elapsed = format!("{} elapsed", shown(now));
         if *total == 0 || (self.is_limit && *done == 0) {
             return format!("{place}{message}, {elapsed}");
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn line_of_counted_work_has_count_share_elapsed_and_remaining_time() {
-        let mut state = State { part: (0.0, 1.0), ..State::default() };
+        let mut state = State::default();
         state.count("images", 100, 0, None);
         (state.done, state.began) = (37, Duration::ZERO);
         assert_eq!(state.line(S(37)), "37 of 100 images (37%), 37 s elapsed, about 1 min 3 s left");
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn line_of_a_method_has_its_iterations_and_the_time_that_they_may_take() {
         let mut state = State {
-            part: (0.5, 0.5),
+            part: Part { place: String::new(), start: 0.5, fraction: 0.5 },
             is_limit: true,
             message: "qp: first iteration".into(),
             ..State::default()
@@ -286,7 +286,7 @@ mod tests {
         );
         assert_eq!(state.share(), Some(0.6));
         state.deadline = Some(S(25));
-        (state.place, state.remaining_of) = ("method 2 of 2: ".into(), " of this method");
+        (state.part.place, state.remaining_of) = ("method 2 of 2: ".into(), " of this method");
         let line = state.line(S(20));
         assert!(
             line.starts_with("method 2 of 2: iteration") && line.contains("at most 5 s left of this method;"),

@@ -8,9 +8,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use relaxcrf_lab::outputs::{check_regular, make_directory};
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::outputs::{check_regular, make_directory};
 
 /// Claim files; images share them by their names, so that millions of images do not need millions of files.
 const CLAIMS: u64 = 1024;

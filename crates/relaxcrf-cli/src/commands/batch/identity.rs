@@ -5,13 +5,12 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::specs::CompatSpec;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::items::Item;
 use crate::args::BatchArgs;
-use crate::choice::Choice;
-use crate::inputs;
-use crate::specs::CompatSpec;
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 16;
@@ -33,7 +32,7 @@ pub fn settings(args: &BatchArgs, choice: &Choice, void: Option<u16>) -> Result<
     Ok(format!(
         "{} costs={costs} method={} take={} iterations={:?} tolerance={:?} time={:?} gap={:?} seed={} axis={} \
          confidence={} unsure={:?} labels={:?} format={} probs={} void={void:?} v{}{colours}",
-        inputs::describe(&choice.model),
+        choice.model.describe(),
         choice.method,
         args.take,
         limits.max_iter,

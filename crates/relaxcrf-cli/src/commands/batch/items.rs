@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use relaxcrf_lab::dataset::{self, IMAGES, LabelNames, MAPS, entries_by_stem};
+use relaxcrf_lab::inputs::Source;
+use relaxcrf_lab::specs::extension;
 
 use super::manifest;
 use crate::args::BatchArgs;
-use crate::dataset::{self, IMAGES, LabelNames, MAPS, entries_by_stem};
-use crate::inputs::Source;
-use crate::specs::extension;
 
 /// One image with what belongs to it.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use relaxcrf_lab::specs::extension;
 
 use super::items::{Item, Unaries};
-use crate::specs::extension;
 
 /// What a column is called, and what else it may be called.
 const IMAGE: &[&str] = &["image", "img"];

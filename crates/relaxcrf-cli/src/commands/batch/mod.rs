@@ -19,6 +19,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::outputs::{check_writable, make_directory};
+use relaxcrf_lab::progress::Counter;
+use relaxcrf_lab::{parallel, report};
 
 use self::claims::Claims;
 use self::items::Items;
@@ -28,12 +32,9 @@ use self::summary::Summary;
 use self::work::{Shop, Turn, check_folders};
 use super::use_threads;
 use crate::args::BatchArgs;
-use crate::choice::Choice;
 use crate::classes::chosen_palette;
 use crate::memory::Budget;
-use crate::outputs::{check_writable, make_directory};
 use crate::progress::Tally;
-use crate::{parallel, report};
 
 /// Failures and warnings shown on the terminal; all of them are in the log.
 const MOST_SHOWN: usize = 20;
@@ -44,9 +45,9 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     let items = items::collect(args)?;
     use_threads(&args.common)?;
     if !args.common.quiet {
-        items.notes.iter().for_each(|note| report::complain(&format!("note: {note}")));
+        items.notes.iter().for_each(|note| crate::terminal::complain(&format!("note: {note}")));
     }
-    let choice = Choice::new(&args.model, &args.preset, args.method.as_ref())?;
+    let choice = Choice::new(&args.model.options(), args.preset.preset.as_ref(), args.method.as_ref())?;
     let settings = identity::settings(args, &choice, items.labels.void)?;
     let threads = rayon::current_num_threads();
     // Fewer images than jobs: the rest of the threads goes inside the images.
@@ -84,9 +85,9 @@ pub fn run(args: &BatchArgs) -> Result<()> {
         summary.page(args, &shop.choice, &items).write(page)?;
     }
     if args.common.json {
-        report::print_json(&summary)?;
+        crate::terminal::print_json(&summary)?;
     } else if !args.common.quiet {
-        report::print(&report::facts(&summary.facts(args, &log)))?;
+        crate::terminal::print(&report::facts(&summary.facts(args, &log)))?;
     }
     match (outcome.broken, summary.failed) {
         (Some(e), _) => Err(e),

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
-use indicatif::ProgressBar;
 use relaxcrf_io as io;
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::inputs;
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::report;
 use serde::Serialize;
 
 use super::identity;
@@ -12,11 +15,8 @@ use super::items::{Item, Items};
 use super::record::Finds;
 use super::work::outputs;
 use crate::args::BatchArgs;
-use crate::choice::Choice;
 use crate::forecast::{self, shown_time};
-use crate::inputs;
 use crate::memory::Needs;
-use crate::report::{self, Messages};
 use crate::specs::shown_bytes;
 
 /// Images that are looked at closely: their memory is counted and a piece of them is timed.
@@ -57,7 +57,7 @@ pub fn show(
         let size = item.source.is_ok().then(|| io::image_size(&item.image).ok()).flatten();
         let Some((width, height, _)) = size else {
             lacking += 1;
-            report::complain(&format!("{}: {}", item.name, what_is_wrong(item)));
+            crate::terminal::complain(&format!("{}: {}", item.name, what_is_wrong(item)));
             continue;
         };
         if !args.fresh && is_finished(args, &finds, item, settings) {
@@ -74,7 +74,7 @@ pub fn show(
     let needs = largest.iter().copied().chain(some.iter().copied());
     let peaks = needs.filter_map(|item| {
         let source = item.source.as_ref().ok()?.source();
-        Needs::of_files(&item.image, source, &args.unary, &choice.model, &choice.method, None).ok()
+        Needs::of_files(&item.image, source, &args.unary.options(), &choice.model, &choice.method, None).ok()
     });
     let most = peaks.map(|needs| needs.peak).max().unwrap_or(0);
     let rates: Vec<f64> = some.iter().filter_map(|item| seconds_per_pixel(args, item, choice).ok()).collect();
@@ -94,13 +94,13 @@ pub fn show(
         seconds: rate.map(|r| r * pixels as f64 / fitting.max(1) as f64),
     };
     if args.common.json {
-        return report::print_json(&plan);
+        return crate::terminal::print_json(&plan);
     }
     let limit = args.resources.max_memory;
     let too_large = limit.filter(|limit| most > *limit).map_or(String::new(), |limit| {
         format!("; more than --max-memory {}: such images would fail", shown_bytes(limit))
     });
-    report::print(&report::facts(&[
+    crate::terminal::print(&report::facts(&[
         (
             "images",
             format!(
@@ -151,9 +151,9 @@ fn is_finished(args: &BatchArgs, finds: &Finds, item: &Item, settings: &str) -> 
 /// Times the method on a piece of an image.
 fn seconds_per_pixel(args: &BatchArgs, item: &Item, choice: &Choice) -> Result<f64> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
-    let quiet = Messages::new(true, ProgressBar::hidden());
+    let quiet = Messages::silent();
     let (image, unary) =
-        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&choice.model), &quiet)?;
+        inputs::image_and_unary(&item.image, source, &args.unary.options().for_model(&choice.model), &quiet)?;
     let settings = args.limits.settings(args.common.seed);
     forecast::seconds_per_pixel(&image, &unary.rows, unary.labels, &choice.model, &choice.method, &settings)
 }

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use relaxcrf_lab::inputs::LabelValues;
+use relaxcrf_lab::journal::{Journal, Tail};
 use relaxcrf_lab::metrics::Confusion;
 use serde::{Deserialize, Serialize};
-
-use crate::inputs::LabelValues;
-use crate::journal::{Journal, Tail};
 
 /// True label, label given, pixels; void predictions have the number of labels.
 pub type Pixels = Vec<(usize, usize, u64)>;

@@ -6,7 +6,15 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use relaxcrf_io as io;
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::inputs::{self, Unary};
+use relaxcrf_lab::messages::Messages;
 use relaxcrf_lab::metrics::Confusion;
+use relaxcrf_lab::report::page::{Block, Page, Section};
+use relaxcrf_lab::report::picture::Picture;
+use relaxcrf_lab::report::plot::{Axis, Plot, Series};
+use relaxcrf_lab::report::sheet::{Best, Cell, Sheet};
+use relaxcrf_lab::report::{self, percent};
 use serde::Serialize;
 
 use super::Counts;
@@ -14,15 +22,8 @@ use super::items::{Item, Items};
 use super::record::{Pixels, Record, Removed, add_up, last_records};
 use super::work::outputs;
 use crate::args::BatchArgs;
-use crate::choice::Choice;
 use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
-use crate::inputs::{self, Unary};
-use crate::report::page::{Block, Page, Section};
-use crate::report::picture::Picture;
-use crate::report::plot::{Axis, Plot, Series};
-use crate::report::sheet::{Best, Cell, Sheet};
-use crate::report::{self, Messages, percent};
 
 /// Rows of a table: a page with more opens slowly.
 const MOST_ROWS: usize = 1000;
@@ -196,7 +197,7 @@ impl Summary {
         }
         Page {
             title: format!("{}: {} by {}", items.title, plural(self.images), self.method),
-            lead: inputs::describe(&choice.model),
+            lead: choice.model.describe(),
             sections,
         }
     }
@@ -252,9 +253,13 @@ impl Summary {
 
 fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     let source = item.source.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?.source();
-    let quiet = Messages::new(true, indicatif::ProgressBar::hidden());
-    let (image, Unary { labels, rows, values }) =
-        inputs::image_and_unary(&item.image, source, &args.unary.for_model(&args.model), &quiet)?;
+    let quiet = Messages::silent();
+    let (image, Unary { labels, rows, values }) = inputs::image_and_unary(
+        &item.image,
+        source,
+        &args.unary.options().for_model(&args.model.options()),
+        &quiet,
+    )?;
     let lowest = |row: &[f32]| {
         let best = row.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         best.map_or(0, |(label, _)| label as u16)

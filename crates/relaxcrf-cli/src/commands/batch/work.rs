@@ -8,24 +8,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use indicatif::ProgressBar;
 use relaxcrf::solve::solve;
 use relaxcrf::{Labeling, Model};
 use relaxcrf_io::{Palette, read_labels, write_labels};
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::inputs::{self, Input, LabelValues};
+use relaxcrf_lab::journal::Journal;
+use relaxcrf_lab::messages::Messages;
 use relaxcrf_lab::metrics::Confusion;
+use relaxcrf_lab::outputs::make_directory;
+use relaxcrf_lab::report::advice;
 
 use super::claims::Claims;
 use super::identity;
 use super::items::Item;
 use super::record::{Finds, Finished, Record, removed_labels};
 use crate::args::BatchArgs;
-use crate::choice::Choice;
 use crate::commands::segment::write_beliefs;
-use crate::inputs::{self, Input, LabelValues};
-use crate::journal::Journal;
 use crate::memory::{Budget, Needs};
-use crate::outputs::make_directory;
-use crate::report::{self, Messages};
 
 /// Void in maps whose values are mapped to labels.
 const VOID: u16 = u16::MAX;
@@ -98,7 +98,7 @@ impl Shop<'_> {
                 let needs = Needs::of_files(
                     &item.image,
                     source.source(),
-                    &args.unary,
+                    &args.unary.options(),
                     &self.choice.model,
                     &self.choice.method,
                     Some(budget.limit()),
@@ -109,14 +109,20 @@ impl Shop<'_> {
         };
         let seed = args.common.seed;
         // Warnings go to the log: thousands of images would bury everything else.
-        let messages = Messages::new(true, ProgressBar::hidden());
-        let Input { model, values, .. } =
-            inputs::read(&item.image, source.source(), &args.unary, &self.choice.model, seed, &messages)?;
+        let messages = Messages::silent();
+        let Input { model, values, .. } = inputs::read(
+            &item.image,
+            source.source(),
+            &args.unary.options(),
+            &self.choice.model,
+            seed,
+            &messages,
+        )?;
         let settings = args.limits.settings(seed);
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
         let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
         let solution = args.take.labels_of(solution);
-        report::warn_about_constant(&solution, &item.name, &self.choice, &messages);
+        advice::warn_about_constant(&solution, &item.name, &self.choice, &messages);
         record.warnings = messages.said();
         record.notes = messages.noted();
 

@@ -1,15 +1,15 @@
 //! The demo's page: pictures with captions, and tables with their interpretation.
 
 use relaxcrf::Labeling;
+use relaxcrf_lab::report::page::{Block, Page, Section};
+use relaxcrf_lab::report::picture::{ColourMap, Picture};
+use relaxcrf_lab::report::sheet::{Best, Cell, Sheet};
+use relaxcrf_lab::report::{self, percent};
 use relaxcrf_lab::synth::LANDSCAPE_LABELS;
 
 use super::scenes::{DISPARITIES, Scene, Task};
 use super::{Quality, SceneReport};
 use crate::args::DemoArgs;
-use crate::report::page::{Block, Page, Section};
-use crate::report::picture::{ColourMap, Picture};
-use crate::report::sheet::{Best, Cell, Sheet};
-use crate::report::{self, percent};
 
 /// The close-up shows this fraction of the photograph's width and height.
 const CLOSE_UP: f64 = 0.3;

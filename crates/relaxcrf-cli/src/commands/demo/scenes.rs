@@ -6,12 +6,12 @@ use anyhow::Result;
 use relaxcrf::presets;
 use relaxcrf::{Beliefs, Image, Labeling, Model, ModelBuilder};
 use relaxcrf_io::{Palette, write_image, write_labels, write_npy_f32};
+use relaxcrf_lab::disparity;
 use relaxcrf_lab::metrics::Confusion;
 use relaxcrf_lab::synth::{self, LANDSCAPE_LABELS};
 use relaxcrf_stereo::{CostOptions, Measure, cost};
 
 use super::{Quality, SceneReport};
-use crate::disparity;
 
 /// Width and height of the photograph.
 const PHOTO_SIZE: (usize, usize) = (320, 240);

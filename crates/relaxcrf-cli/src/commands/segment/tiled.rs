@@ -8,16 +8,18 @@ use relaxcrf::solve::Settings;
 use relaxcrf::tiles::{self, Tile, Tiling};
 use relaxcrf::{Image, Model};
 use relaxcrf_io::{GeoTags, LabelFile, Raster, Window, write_npy_f32_by_window};
+use relaxcrf_lab::choice::Choice;
+use relaxcrf_lab::inputs::{self, Source, UnaryWindows};
+use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::progress::Counter;
+use relaxcrf_lab::report;
 use serde::Serialize;
 
 use crate::args::{SegmentArgs, Take};
-use crate::choice::Choice;
 use crate::classes::Appearance;
-use crate::inputs::{self, Source};
 use crate::progress::Tally;
-use crate::report::{self, Messages};
 use crate::specs::SizeSpec;
-use crate::windows::UnaryWindows;
+use crate::terminal::{print, print_json};
 
 /// Tiles are made multiples of this, which those of TIFF files must be.
 const UNIT: usize = 16;
@@ -92,8 +94,8 @@ pub fn run(
     // Before the number of tiles is known, there is nothing to count.
     let opening = Tally::new(args.common.quiet, 0, 0);
     opening.say("opening the files");
-    let messages = opening.messages(args.common.quiet);
-    let unary_args = args.unary.for_model(&choice.model);
+    let messages = opening.messages();
+    let unary_args = args.unary.options().for_model(&choice.model);
     let unary = UnaryWindows::open(source, size, &args.image, &unary_args, &messages)?;
     drop(opening);
     let geo = geo_tags(args, source)?;
@@ -104,7 +106,7 @@ pub fn run(
     let (tiling, estimated_memory) = job.plan(tile)?;
 
     let tally = Tally::new(args.common.quiet, tiling.len(), 0).counting("tiles");
-    job.messages = tally.messages(args.common.quiet);
+    job.messages = tally.messages();
     let label_count = job.unary.labels();
     let (width, height) = size;
     let shape = [label_count, height, width];
@@ -176,14 +178,14 @@ pub fn geo_tags(args: &SegmentArgs, source: Source) -> Result<GeoTags> {
 
 fn show(report: &TiledReport, args: &SegmentArgs) -> Result<()> {
     if args.common.json {
-        return report::print_json(report);
+        return print_json(report);
     }
     if args.common.quiet {
         return Ok(());
     }
     let memory = report.estimated_memory as f64 / f64::from(1 << 20);
     let megapixels = report.width as f64 * report.height as f64 / 1e6;
-    report::print(&report::facts(&[
+    print(&report::facts(&[
         ("method", report.method.clone()),
         ("image", format!("{} x {} pixels", report.width, report.height)),
         (
@@ -222,7 +224,7 @@ impl Job<'_> {
     fn plan(&mut self, tile: SizeSpec) -> Result<(Tiling, u64)> {
         let sizes = [self.image.height(), self.image.width()];
         let halo = match self.args.tiles.halo.unwrap_or(SizeSpec::Auto) {
-            SizeSpec::Auto => tiles::halos(&inputs::kernels(&self.choice.model, &[]), 2)?,
+            SizeSpec::Auto => tiles::halos(&self.choice.model.kernels(&[]), 2)?,
             SizeSpec::Pixels(n) => vec![n; 2],
         };
         let bytes = self.bytes_per_pixel()?;

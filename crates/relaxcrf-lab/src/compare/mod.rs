@@ -1,0 +1,470 @@
+//! Several methods on one problem, in one process, on one model.
+//!
+//! A chain that begins like one that was run before goes on from there: its time and its filter calls include
+//! the shared part, the work is done once. A time limit holds for each stage, so that a slow first one does not
+//! keep the others from being seen.
+
+mod show;
+
+use anyhow::{Result, bail};
+use relaxcrf::energy;
+use relaxcrf::solve::{Counts, Pipeline, Progress, ScoredLabeling, Settings, Solution, Status, solve};
+use relaxcrf::{Error, Labeling, Model};
+use serde::Serialize;
+
+use crate::disparity::{Scores, Truth};
+use crate::progress::{Observer, Part, RunObserver};
+use crate::report::RunReport;
+use crate::report::picture::Picture;
+use crate::specs::Contestant;
+
+/// Iterations between evaluations: often enough for a curve, seldom enough not to cost much.
+const EVALUATE_EVERY: usize = 5;
+
+/// A problem with its answer, if that is known.
+#[derive(Debug)]
+pub struct Problem {
+    /// The problem's name on pages and in tables.
+    pub name: String,
+    /// The model with all of its weights.
+    pub model: Model,
+    /// The same with half of all weights, if a contestant runs with it.
+    pub half: Option<Model>,
+    /// Pictures of what was given, each with a caption.
+    pub inputs: Vec<(String, Picture)>,
+    /// The task, with the truth if it is known.
+    pub task: Task,
+}
+
+/// What the labels mean.
+#[derive(Debug)]
+pub enum Task {
+    /// Labels are classes; labels of the truth that the model does not have are left out of account.
+    Segmentation {
+        /// The true labels.
+        truth: Option<Vec<u16>>,
+    },
+    /// Labels are disparities.
+    Stereo {
+        /// The true disparities.
+        truth: Option<Truth>,
+    },
+}
+
+/// How good a labelling is.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
+pub enum Quality {
+    /// Measures of classes.
+    Segmentation {
+        /// Share of pixels with the true label.
+        accuracy: f64,
+        /// Mean over the labels of intersection over union.
+        mean_iou: f64,
+    },
+    /// Measures of disparities.
+    Stereo(Scores),
+}
+
+/// What one method did.
+#[derive(Debug, Serialize)]
+pub struct Run {
+    /// How good the labelling is; `None` without a truth.
+    pub quality: Option<Quality>,
+    /// The run as `--json` prints it.
+    #[serde(flatten)]
+    pub report: RunReport,
+    /// What the method arrived at.
+    #[serde(skip)]
+    pub labeling: Labeling,
+    /// Every iteration.
+    #[serde(skip)]
+    pub trace: Vec<Progress>,
+    /// A picture of how undecided each pixel is.
+    #[serde(skip)]
+    pub uncertainty: Picture,
+}
+
+/// All runs on a problem.
+#[derive(Debug, Serialize)]
+pub struct Comparison {
+    /// The problem's name.
+    pub name: String,
+    /// The best constant labelling and its energy: what a method must beat.
+    pub constant_label: u16,
+    /// Energy of that labelling.
+    pub constant_energy: f64,
+    /// The best bound of all runs: they share the model, so it holds for all of them.
+    pub lower_bound: Option<f64>,
+    /// The runs, in the order of the methods.
+    pub runs: Vec<Run>,
+    /// Methods that are not made for this model, and why.
+    pub skipped: Vec<String>,
+}
+
+/// When a stage of a method ends, where the run's settings do not say.
+pub struct StageEnd {
+    /// The method's name, without options.
+    pub method: &'static str,
+    /// Most iterations.
+    pub iterations: usize,
+    /// Tolerance, if other than usual.
+    pub tolerance: Option<f64>,
+}
+
+impl Problem {
+    /// Width and height.
+    pub fn size(&self) -> (usize, usize) {
+        (self.model.sizes()[1], self.model.sizes()[0])
+    }
+
+    fn quality(&self, labels: &[u16]) -> Option<Quality> {
+        match &self.task {
+            Task::Segmentation { truth } => {
+                truth.as_ref().map(|t| segmentation(labels, t, self.model.labels()))
+            }
+            Task::Stereo { truth } => truth.as_ref().map(|t| Quality::Stereo(t.scores(labels))),
+        }
+    }
+
+    /// Runs the methods one after the other; `ends` tell when stages of some methods end, `say` hears of each
+    /// run that has ended.
+    pub fn compare(
+        &self,
+        contestants: &[Contestant],
+        settings: &Settings,
+        ends: &[StageEnd],
+        part: &Part,
+        observer: &dyn Observer,
+        say: &mut dyn FnMut(&Run),
+    ) -> Result<Comparison> {
+        let settings = Settings { evaluate_every: EVALUATE_EVERY, ..settings.clone() };
+        let constants = energy::of_constants(&self.model);
+        let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
+        let (label, &constant_energy) = lowest.unwrap_or((0, &f64::INFINITY));
+        let mut kept: Vec<(&Contestant, Solution)> = Vec::new();
+        let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+        for (k, contestant) in contestants.iter().enumerate() {
+            let before = kept
+                .iter()
+                .filter(|(c, _)| goes_on(c, contestant))
+                .max_by_key(|(c, _)| c.chain.stages().len())
+                .map(|(c, solution)| (&c.chain, solution));
+            let model = match (&self.half, contestant.half) {
+                (Some(half), true) => half,
+                (None, true) => bail!("{contestant}: there is no model with half of the weights"),
+                (_, false) => &self.model,
+            };
+            let part = part.part("method", k, contestants.len());
+            let solution = match go_on(
+                model,
+                &contestant.chain,
+                before,
+                &settings,
+                ends,
+                &mut *observer.follow(&part, "preparing"),
+            ) {
+                Ok(solution) => solution,
+                Err(Error::Method { method, why, instead }) => {
+                    skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
+                    continue;
+                }
+                Err(other) => return Err(other.into()),
+            };
+            let run = if contestant.half {
+                self.judge(contestant, &scored_by(&self.model, &solution)?)
+            } else {
+                self.judge(contestant, &solution)
+            };
+            say(&run);
+            runs.push(run);
+            // Beliefs are large: only those that something goes on from are kept.
+            kept.push((contestant, solution));
+            kept.retain(|(c, _)| contestants[k + 1..].iter().any(|later| goes_on(c, later)));
+        }
+        if runs.is_empty() {
+            bail!("none of the methods can be used here: {}", skipped.join("; "));
+        }
+        let bounds = runs.iter().filter_map(|r| r.report.lower_bound);
+        Ok(Comparison {
+            name: self.name.clone(),
+            constant_label: label as u16,
+            constant_energy,
+            lower_bound: bounds.max_by(f64::total_cmp),
+            runs,
+            skipped,
+        })
+    }
+
+    fn judge(&self, contestant: &Contestant, solution: &Solution) -> Run {
+        Run {
+            quality: self.quality(solution.labeling.as_slice()),
+            report: RunReport {
+                method: contestant.to_string(),
+                ..RunReport::new(&self.model, &contestant.chain, solution, false)
+            },
+            labeling: solution.labeling.clone(),
+            trace: solution.trace.clone(),
+            uncertainty: Picture::uncertainty(self.size(), &solution.beliefs),
+        }
+    }
+}
+
+impl Comparison {
+    /// Puts every iteration of every run into its report, if `wanted`.
+    pub fn list_iterations(&mut self, wanted: bool) {
+        for run in &mut self.runs {
+            run.report.list_iterations(&run.trace, wanted);
+        }
+    }
+}
+
+/// Whether a chain is the beginning of another on the same model.
+fn goes_on(from: &Contestant, to: &Contestant) -> bool {
+    let (start, whole) = (from.chain.stages(), to.chain.stages());
+    let single = from.chain.is_one_chain() && to.chain.is_one_chain();
+    from.half == to.half && single && start.len() < whole.len() && whole.starts_with(start)
+}
+
+/// What was found on another model as this one sees it: its labels' energy here, and no bound.
+fn scored_by(model: &Model, found: &Solution) -> relaxcrf::Result<Solution> {
+    let labeling = found.beliefs.argmax();
+    let energy = energy::of_labeling(model, &labeling)?;
+    // Energies on the way are the other model's.
+    let trace = found.trace.last().map(|p| Progress {
+        energy: energy.total(),
+        own_energy: Some(energy.total()),
+        lower_bound: None,
+        ..p.clone()
+    });
+    let best = ScoredLabeling { labeling: labeling.clone(), energy };
+    Ok(Solution {
+        labeling,
+        energy,
+        best,
+        final_energy: energy,
+        lower_bound: None,
+        trace: trace.into_iter().collect(),
+        ..found.clone()
+    })
+}
+
+/// Runs a chain stage by stage, from where an earlier one with the same beginning ended if there is one.
+fn go_on(
+    model: &Model,
+    pipeline: &Pipeline,
+    before: Option<(&Pipeline, &Solution)>,
+    settings: &Settings,
+    ends: &[StageEnd],
+    meter: &mut dyn RunObserver,
+) -> relaxcrf::Result<Solution> {
+    if !pipeline.is_one_chain() {
+        meter.start(pipeline, settings);
+        return solve(model, pipeline, None, settings, &mut |p| meter.show(p));
+    }
+    let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
+    let done = before.map_or(0, |(p, _)| p.stages().len());
+    for (stage, method) in pipeline.stages().iter().enumerate().skip(done) {
+        if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {
+            // Nothing more was asked for.
+            break;
+        }
+        let text = method.to_string();
+        let end = ends.iter().find(|e| text.split(':').next() == Some(e.method));
+        let settings = Settings {
+            max_iterations: settings.max_iterations.or(end.map(|e| e.iterations)),
+            tolerance: settings.tolerance.or(end.and_then(|e| e.tolerance)),
+            ..settings.clone()
+        };
+        let alone = Pipeline::from(method.clone());
+        meter.start(&alone, &settings);
+        let start = found.as_ref().map(|s| s.beliefs.clone());
+        let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
+        found = Some(match &found {
+            Some(start) => joined(start, end, stage, alone.gives_most_believed_labels()),
+            None => end,
+        });
+    }
+    // A chain has at least one stage: an empty name is no method.
+    found.map_or_else(|| solve(model, pipeline, None, settings, &mut |p| meter.show(p)), Ok)
+}
+
+/// Two runs, the second from the first one's beliefs, as one.
+fn joined(start: &Solution, mut end: Solution, stages: usize, ends_with_beliefs: bool) -> Solution {
+    let sum = |a: Counts, b: Counts| Counts {
+        filter: a.filter + b.filter,
+        ordered: a.ordered + b.ordered,
+        evaluations: a.evaluations + b.evaluations,
+    };
+    let best = start.best.energy.total();
+    let bound = start.lower_bound.as_ref().map(|b| b.value);
+    for p in &mut end.trace {
+        p.stage += stages;
+        p.seconds += start.seconds;
+        p.counts = sum(start.counts, p.counts);
+        p.energy = p.energy.min(best);
+        p.lower_bound = [bound, p.lower_bound].into_iter().flatten().max_by(f64::total_cmp);
+    }
+    end.trace.splice(0..0, start.trace.iter().cloned());
+    if best < end.best.energy.total() {
+        end.best = start.best.clone();
+    }
+    // A chain that ends with mean field gives its labels, whatever came before.
+    if !ends_with_beliefs && start.energy.total() < end.energy.total() {
+        (end.labeling, end.energy) = (start.labeling.clone(), start.energy);
+    }
+    if end.lower_bound.as_ref().is_none_or(|b| bound.is_some_and(|s| s > b.value)) {
+        end.lower_bound = start.lower_bound.clone();
+    }
+    end.iterations += start.iterations;
+    end.seconds += start.seconds;
+    end.counts = sum(start.counts, end.counts);
+    end
+}
+
+/// Pixel accuracy, and the mean over all labels that occur in either map of intersection over union.
+fn segmentation(labels: &[u16], truth: &[u16], known: usize) -> Quality {
+    let (mut both, mut either) = (vec![0usize; known], vec![0usize; known]);
+    let (mut right, mut total) = (0usize, 0usize);
+    for (&l, &t) in labels.iter().zip(truth).filter(|(_, t)| usize::from(**t) < known) {
+        total += 1;
+        either[usize::from(t)] += 1;
+        if l == t {
+            right += 1;
+            both[usize::from(t)] += 1;
+        } else {
+            either[usize::from(l)] += 1;
+        }
+    }
+    let ious: Vec<f64> =
+        both.iter().zip(&either).filter(|(_, e)| **e > 0).map(|(b, e)| *b as f64 / *e as f64).collect();
+    Quality::Segmentation {
+        accuracy: right as f64 / total.max(1) as f64,
+        mean_iou: ious.iter().sum::<f64>() / ious.len().max(1) as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relaxcrf::ModelBuilder;
+
+    use super::*;
+    use crate::progress::Silent;
+    use crate::synth;
+
+    fn problem() -> Problem {
+        let scene = synth::segmentation(40, 30, 3, 5).unwrap();
+        let model = ModelBuilder::image(40, 30, 3)
+            .probabilities(&scene.probabilities)
+            .unwrap()
+            .gaussian(2.0, 1.0)
+            .bilateral(scene.image.data.clone(), 10.0, 13.0, 2.0)
+            .build()
+            .unwrap();
+        let truth = Some(scene.truth.into_vec());
+        Problem {
+            name: "scene".into(),
+            model,
+            half: None,
+            inputs: Vec::new(),
+            task: Task::Segmentation { truth },
+        }
+    }
+
+    #[test]
+    fn a_chain_that_goes_on_equals_one_from_the_start() {
+        let problem = problem();
+        let pipelines: Vec<Contestant> =
+            ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
+        let settings = Settings { max_iterations: Some(12), ..Settings::default() };
+        let together =
+            problem.compare(&pipelines, &settings, &[], &Part::whole(), &Silent, &mut |_| {}).unwrap();
+        for (k, pipeline) in pipelines.iter().enumerate() {
+            let alone = problem
+                .compare(std::slice::from_ref(pipeline), &settings, &[], &Part::whole(), &Silent, &mut |_| {})
+                .unwrap();
+            let (a, b) = (&together.runs[k], &alone.runs[0]);
+            assert_eq!(a.labeling, b.labeling, "{pipeline}");
+            assert_eq!(a.report.energy, b.report.energy);
+            assert_eq!(a.report.final_energy, b.report.final_energy);
+            assert_eq!(a.report.lower_bound, b.report.lower_bound);
+            assert_eq!(a.report.filter_calls, b.report.filter_calls, "{pipeline}");
+            assert_eq!(a.report.ordered_calls, b.report.ordered_calls);
+            assert_eq!(a.report.iterations, b.report.iterations);
+            let strip =
+                |r: &Run| r.trace.iter().map(|p| (p.stage, p.iteration, p.counts.filter)).collect::<Vec<_>>();
+            assert_eq!(strip(a), strip(b));
+            assert!(a.trace.windows(2).all(|w| w[0].seconds <= w[1].seconds && w[0].energy >= w[1].energy));
+        }
+    }
+
+    #[test]
+    fn half_of_the_weights_to_run_with_and_the_whole_to_be_scored_by() {
+        let mut problem = problem();
+        let contestants: Vec<Contestant> = ["qp/2", "qp", "qp+dc-neg/2"].map(|m| m.parse().unwrap()).into();
+        let compare = |p: &Problem| {
+            p.compare(&contestants, &Settings::default(), &[], &Part::whole(), &Silent, &mut |_| {})
+        };
+        assert!(compare(&problem).unwrap_err().to_string().contains("qp/2"));
+
+        let scene = synth::segmentation(40, 30, 3, 5).unwrap();
+        let half = ModelBuilder::image(40, 30, 3)
+            .unary(problem.model.unary().to_vec())
+            .gaussian(2.0, 0.5)
+            .bilateral(scene.image.data, 10.0, 13.0, 1.0)
+            .build()
+            .unwrap();
+        problem.half = Some(half);
+        let found = compare(&problem).unwrap();
+        let names: Vec<&str> = found.runs.iter().map(|r| r.report.method.as_str()).collect();
+        assert_eq!(names, ["qp/2", "qp", "qp+dc-neg/2"]);
+        for (run, contestant) in found.runs.iter().zip(&contestants) {
+            let scored = energy::of_labeling(&problem.model, &run.labeling).unwrap().total();
+            assert_eq!(run.report.energy, scored, "{contestant}");
+            assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
+            let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
+            let alone = solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {
+                std::ops::ControlFlow::Continue(())
+            });
+            assert_eq!(run.labeling, alone.unwrap().beliefs.argmax(), "{contestant}");
+        }
+        assert_ne!(found.runs[0].labeling, found.runs[1].labeling);
+    }
+
+    #[test]
+    fn quality_by_hand() {
+        let Quality::Segmentation { accuracy, mean_iou } =
+            segmentation(&[0, 0, 1, 2, 1], &[0, 1, 1, 255, 1], 3)
+        else {
+            panic!()
+        };
+        assert_eq!(accuracy, 0.75);
+        // Label 0: 1 of 2, label 1: 2 of 3; label 2 stands only where the truth is void.
+        assert!((mean_iou - (0.5 + 2.0 / 3.0) / 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn methods_that_do_not_fit_are_left_out_and_said() {
+        let mut problem = problem();
+        let rows = problem.model.unary().to_vec();
+        let odd =
+            relaxcrf::model::Compatibility::matrix(3, vec![0.0, 1.0, 9.0, 1.0, 0.0, 1.0, 9.0, 1.0, 0.0]);
+        problem.model = ModelBuilder::image(40, 30, 3)
+            .unary(rows)
+            .gaussian(2.0, 1.0)
+            .compatibility(odd.unwrap())
+            .build()
+            .unwrap();
+        let pipelines: Vec<Contestant> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
+        let found = problem
+            .compare(&pipelines, &Settings::default(), &[], &Part::whole(), &Silent, &mut |_| {})
+            .unwrap();
+        assert_eq!((found.runs.len(), found.skipped.len()), (1, 1));
+        assert!(found.skipped[0].contains("dc-neg"));
+        assert!(
+            problem
+                .compare(&pipelines[1..], &Settings::default(), &[], &Part::whole(), &Silent, &mut |_| {})
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! From files to a model: reads, checks that the parts belong together, and warns of likely mistakes.
+
+mod images;
+mod labels;
+mod source;
+mod unary;
+mod values;
+mod windows;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use relaxcrf::model::Compatibility;
+use relaxcrf::{Image, Labeling, Model, ModelBuilder};
+use relaxcrf_io as io;
+use relaxcrf_io::Window;
+
+pub use self::images::warn_about_image;
+pub use self::labels::{LabelValues, Occurring, Reading, energies as energies_of_marks};
+pub use self::source::{Source, is_tiff};
+pub use self::unary::{
+    Channels, Unary, channels, check_header_size, check_label_count, label_count, read_unary,
+};
+pub use self::values::{energies as energies_of_values, labels_of_channels, note_foreground};
+pub use self::windows::UnaryWindows;
+use crate::messages::Messages;
+use crate::options::{ModelOptions, UnaryOptions};
+use crate::specs::CompatSpec;
+
+/// A model made from files, and what the files say that the model does not.
+pub struct Input {
+    /// The image.
+    pub image: Image,
+    /// The model on the image's grid.
+    pub model: Model,
+    /// The label map's values that stand for the labels.
+    pub values: LabelValues,
+}
+
+/// Reads an image and its unary energies and builds the model.
+pub fn read(
+    image_path: &Path,
+    source: Source,
+    unary_options: &UnaryOptions,
+    args: &ModelOptions,
+    seed: u64,
+    messages: &Messages,
+) -> Result<Input> {
+    let (image, unary) = image_and_unary(image_path, source, &unary_options.for_model(args), messages)?;
+    let Unary { labels, rows, values } = unary;
+    if labels == 1 {
+        messages.warn(&format!(
+            "{}: there is only one label, so there is nothing to decide; a two-label problem needs its \
+             background as a label too",
+            source.name()
+        ));
+    }
+    warn_about_image(&image, image_path, &args.bilateral, messages);
+    let model = assemble(&image, labels, rows, args, seed)
+        .with_context(|| format!("{} with {}", image_path.display(), source.name()))?;
+    Ok(Input { image, model, values })
+}
+
+/// An image and its unary energies.
+pub fn image_and_unary(
+    image_path: &Path,
+    source: Source,
+    unary_options: &UnaryOptions,
+    messages: &Messages,
+) -> Result<(Image, Unary)> {
+    let image = io::read_image(image_path)?;
+    let unary = read_unary(source, (image.width, image.height), image_path, unary_options, messages)?;
+    Ok((image, unary))
+}
+
+/// A model on an image's grid with these unary energies, one row per pixel.
+pub fn assemble(
+    image: &Image,
+    labels: usize,
+    rows: Vec<f32>,
+    args: &ModelOptions,
+    seed: u64,
+) -> Result<Model> {
+    Ok(builder(image, labels, args, seed)?.unary(rows).build()?)
+}
+
+/// Everything of a model but its unary energies.
+pub fn builder(image: &Image, labels: usize, args: &ModelOptions, seed: u64) -> Result<ModelBuilder> {
+    let compatibility = compatibility(&args.compat, labels)?;
+    let mut builder = ModelBuilder::image(image.width, image.height, labels)
+        .compatibility(compatibility)
+        .filter(args.filter)
+        .normalization(args.normalization.unwrap_or_default());
+    for kernel in args.kernels(&image.data) {
+        builder = builder.kernel(kernel);
+    }
+    Ok(if args.calibrate { builder.calibrate(seed) } else { builder })
+}
+
+/// A labelling to evaluate; it must fit the model. Its values are those of the model's label map, if there is one.
+pub fn labeling(path: &Path, image_path: &Path, model: &Model, values: &LabelValues) -> Result<Labeling> {
+    let map = io::read_labels(path)?;
+    let size = (model.sizes()[1], model.sizes()[0]);
+    check_size("label map", path, (map.width, map.height), image_path, size)?;
+    if let Some(at) = map.labels.iter().position(|&v| values.label(v).is_none()) {
+        let known: Vec<String> = (0..model.labels()).map(|l| values.value(l as u16).to_string()).collect();
+        bail!(
+            "{}: value {} at {}; expected a value of the label map that the unary energies are from: {}",
+            path.display(),
+            map.labels[at],
+            place(at, &[0..size.1, 0..size.0]),
+            known.join(", ")
+        );
+    }
+    let labeling = Labeling::new(values.labels(&map.labels).into_owned());
+    labeling.check(model.pixels(), model.labels()).with_context(|| path.display().to_string())?;
+    Ok(labeling)
+}
+
+fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {
+    Ok(match spec {
+        CompatSpec::Potts => Compatibility::potts(labels),
+        CompatSpec::Linear(truncation) => Compatibility::linear(labels, *truncation)?,
+        CompatSpec::Weights(weights) => {
+            if weights.len() != labels {
+                bail!(
+                    "--compat has {} weights, but there are {labels} labels; expected one weight per label",
+                    weights.len()
+                );
+            }
+            Compatibility::per_label(weights.clone())?
+        }
+        CompatSpec::File(path) => {
+            let array = io::read_array(path)?;
+            if array.shape != [labels, labels] {
+                let by = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
+                bail!(
+                    "{}: has shape {by}; expected {labels} x {labels}, a cost for every pair of labels",
+                    path.display()
+                );
+            }
+            Compatibility::matrix(labels, array.data).with_context(|| path.display().to_string())?
+        }
+    })
+}
+
+/// Sizes are width and height.
+pub fn check_size(
+    what: &str,
+    path: &Path,
+    got: (usize, usize),
+    image_path: &Path,
+    expected: (usize, usize),
+) -> Result<()> {
+    if got == expected {
+        return Ok(());
+    }
+    let hint = if (got.1, got.0) == expected { ": transposed?" } else { "; both must have the same size" };
+    bail!(
+        "image {} is {}x{} but {what} {} is {}x{} (width x height){hint}",
+        image_path.display(),
+        expected.0,
+        expected.1,
+        path.display(),
+        got.0,
+        got.1
+    )
+}
+
+/// Where a pixel of a window is, for messages.
+fn place(at: usize, [rows, columns]: &Window) -> String {
+    let width = columns.len().max(1);
+    format!("x {}, y {}", columns.start + at % width, rows.start + at / width)
+}
