@@ -2,7 +2,8 @@
 
 use arbitrary::Unstructured;
 use relaxcrf::filter::{
-    Binned, Blur, Direction, Exact, Filter, Lattice, OrderedMode, Scaling, Scratch, Separable, ordered,
+    Binned, Blur, Direction, Exact, Lattice, Operator, OrderedMode, Scaling, Separable, Workspace,
+    binned_sums, ordered,
 };
 
 use super::numbers::{byte, number, numbers, one_of, up_to};
@@ -13,9 +14,9 @@ const FEATURES: [f32; 12] =
 
 const TOLERANCE: f64 = 1e-4;
 
-fn apply(filter: &dyn Filter, direction: Direction, x: &[f32], channels: usize) -> Vec<f32> {
+fn apply(filter: &dyn Operator, direction: Direction, x: &[f32], channels: usize) -> Vec<f32> {
     let mut out = vec![f32::NAN; x.len()];
-    filter.apply(direction, x, channels, Scaling::NONE, &mut out, &mut Scratch::new());
+    filter.apply(direction, x, channels, Scaling::NONE, &mut out, &mut Workspace::new());
     out
 }
 
@@ -28,7 +29,7 @@ fn magnitude(x: &[f32]) -> Vec<f32> {
 }
 
 /// Builds one of the filters, or none where the input does not suit it.
-fn build(data: &mut Unstructured) -> Option<Box<dyn Filter>> {
+fn build(data: &mut Unstructured) -> Option<Box<dyn Operator>> {
     let kind = up_to(data, 3);
     if kind == 3 {
         let shape = [1 + up_to(data, 6), 1 + up_to(data, 6)];
@@ -52,7 +53,7 @@ fn build(data: &mut Unstructured) -> Option<Box<dyn Filter>> {
 pub fn contract(data: &[u8]) {
     let mut data = Unstructured::new(data);
     let Some(filter) = build(&mut data) else { return };
-    let (filter, n) = (&*filter, filter.len());
+    let (filter, n) = (&*filter, filter.points());
     let sums = filter.normalizer();
     assert!(sums.iter().all(|s| s.is_finite() && *s >= 0.0), "row sums {sums:?}");
     let diagonal = filter.diagonal();
@@ -93,11 +94,12 @@ pub fn contract(data: &[u8]) {
     let bins: Vec<u16> = (0..n).map(|_| u16::from(byte(&mut data) % 3)).collect();
     let table = values(&mut data, 9);
     let mut binned = vec![f32::NAN; n];
-    filter.apply_binned(
+    binned_sums(
+        filter,
         Binned { bins: &bins, count: 3, table: &table },
         Scaling::NONE,
         &mut binned,
-        &mut Scratch::new(),
+        &mut Workspace::new(),
     );
     let indicator: Vec<f32> = bins.iter().flat_map(|&b| (0..3).map(move |k| f32::from(b == k))).collect();
     let parts = apply(filter, Direction::Forward, &indicator, 3);
@@ -114,7 +116,7 @@ pub fn contract(data: &[u8]) {
         [OrderedMode::Exact, OrderedMode::Binned { bins: 4 }, OrderedMode::DivideAndConquer { leaf: 2 }]
     {
         let mut z = vec![f32::NAN; n];
-        ordered(filter, &unit, 1, mode, Scaling::NONE, &mut z, &mut Scratch::new());
+        ordered(filter, &unit, 1, mode, Scaling::NONE, &mut z, &mut Workspace::new());
         let sum: f64 = z.iter().map(|&x| f64::from(x)).sum();
         assert!(
             sum.is_finite() && (!filter.is_symmetric() || sum.abs() <= TOLERANCE * total),

@@ -3,8 +3,8 @@
 //! A lattice reproduces the shape of the kernel but not its scale: on sparse features no fixed constant is right.
 //! One factor per kernel, from exact sums at a few hundred points, brings the scale back and tells the error left.
 
-use super::{Exact, Filter};
 use crate::error::{Error, Result};
+use crate::{Exact, Operator};
 
 /// Points to sample where nothing else is asked for.
 pub const DEFAULT_SAMPLES: usize = 200;
@@ -26,13 +26,13 @@ pub struct Calibration {
 /// The points are drawn one from each of `samples` equal stretches of the point list, so they are spread over the
 /// image; the same seed gives the same points.
 pub fn calibrate(
-    filter: &dyn Filter,
+    filter: &dyn Operator,
     features: &[f32],
     dims: usize,
     samples: usize,
     seed: u64,
 ) -> Result<Calibration> {
-    let n = filter.len();
+    let n = filter.points();
     if n.checked_mul(dims) != Some(features.len()) {
         return Err(Error::shape(
             "features to calibrate by",
@@ -44,7 +44,7 @@ pub fn calibrate(
     let points = sample(n, samples, seed);
     let all = filter.normalizer();
     let got: Vec<f64> = points.iter().map(|&a| f64::from(all[a as usize])).collect();
-    let wanted = exact.row_sums(&points);
+    let wanted = exact.row_sums_at(&points);
     let total: f64 = got.iter().sum();
     let scale = if total > 0.0 { wanted.iter().sum::<f64>() / total } else { 1.0 };
     let square = |x: f64| x * x;
@@ -80,18 +80,18 @@ fn split_mix(state: &mut u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Direction, Scaling, Scratch, Separable};
+    use crate::{Direction, Scaling, Separable, Workspace};
 
     /// Another filter times a number, with every second row a little larger.
     #[derive(Debug)]
     struct Scaled(Separable, f32, f32);
 
-    impl Filter for Scaled {
+    impl Operator for Scaled {
         fn name(&self) -> &'static str {
             "scaled"
         }
-        fn len(&self) -> usize {
-            self.0.len()
+        fn points(&self) -> usize {
+            self.0.points()
         }
         fn is_symmetric(&self) -> bool {
             false
@@ -103,14 +103,17 @@ mod tests {
             channels: usize,
             scaling: Scaling,
             out: &mut [f32],
-            scratch: &mut Scratch,
+            workspace: &mut Workspace,
         ) {
             let gain = scaling.gain * self.1;
-            self.0.apply(direction, input, channels, Scaling { gain, ..scaling }, out, scratch);
+            self.0.apply(direction, input, channels, Scaling { gain, ..scaling }, out, workspace);
             out.chunks_mut(2).for_each(|pair| pair[0] *= self.2);
         }
+        fn workspace_bytes(&self, channels: usize) -> u64 {
+            self.0.workspace_bytes(channels)
+        }
         fn diagonal(&self) -> Vec<f32> {
-            vec![self.1; self.len()]
+            vec![self.1; self.points()]
         }
     }
 

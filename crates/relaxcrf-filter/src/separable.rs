@@ -3,8 +3,9 @@
 //! For a kernel of positions alone the exact sum factors over the axes, so that narrow kernels cost a few dozen
 //! multiplications a pixel. Nothing lies outside the grid: as in the exact sum, sums near the border are smaller.
 
-use super::{Direction, Filter, Scaling, Scratch, check_sizes, write_row};
 use crate::error::{Error, Result};
+use crate::operator::{Direction, Operator, Scaling, Workspace, check_sizes, write_row};
+use crate::ordered::Ordered;
 use crate::reduce::rows_per_chunk;
 use rayon::prelude::*;
 
@@ -144,12 +145,12 @@ fn add_scaled(to: &mut [f32], weight: f32, from: &[f32]) {
     }
 }
 
-impl Filter for Separable {
+impl Operator for Separable {
     fn name(&self) -> &'static str {
         "separable"
     }
 
-    fn len(&self) -> usize {
+    fn points(&self) -> usize {
         self.points
     }
 
@@ -164,14 +165,14 @@ impl Filter for Separable {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         check_sizes(self.points, channels, input.len(), out.len(), &scaling);
         if channels == 0 {
             return;
         }
         let rows = rows_per_chunk(channels);
-        let (from, to) = (&mut scratch.first, &mut scratch.second);
+        let (from, to) = (&mut workspace.first, &mut workspace.second);
         from.resize(input.len(), 0.0);
         to.resize(input.len(), 0.0);
         from.par_chunks_mut(rows * channels).zip(input.par_chunks(rows * channels)).enumerate().for_each(
@@ -196,20 +197,30 @@ impl Filter for Separable {
         );
     }
 
+    fn diagonal(&self) -> Vec<f32> {
+        vec![1.0; self.points]
+    }
+
+    fn workspace_bytes(&self, channels: usize) -> u64 {
+        2 * 4 * (self.points * channels) as u64
+    }
+
+    fn size_hint(&self) -> usize {
+        self.axes.iter().map(|axis| 2 * axis.taps.len() - 1).sum()
+    }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        Some(self)
+    }
+}
+
+impl Ordered for Separable {
     fn pair(&self, a: u32, b: u32) -> Option<f32> {
         let weight = |axis: &Axis| {
             let along = |p: u32| p as usize / axis.stride % axis.length;
             axis.taps.get(along(a).abs_diff(along(b))).copied().unwrap_or(0.0)
         };
         Some(self.axes.iter().map(weight).product())
-    }
-
-    fn diagonal(&self) -> Vec<f32> {
-        vec![1.0; self.points]
-    }
-
-    fn size_hint(&self) -> usize {
-        self.axes.iter().map(|axis| 2 * axis.taps.len() - 1).sum()
     }
 }
 
@@ -236,14 +247,14 @@ mod tests {
     #[test]
     fn factors_are_those_of_their_points() {
         let filter = Separable::new(&[170, 160], &[1.5, 1.5]).unwrap();
-        let n = filter.len();
+        let n = filter.points();
         assert!(n > CHUNK, "more than are done at a time");
         let numbers = |seed: usize| (0..2 * n).map(move |p| ((p * 7919 + seed) % 101) as f32 / 101.0);
         let (left, right): (Vec<f32>, Vec<f32>) = numbers(3).zip(numbers(7)).take(n).unzip();
         let input: Vec<f32> = numbers(50).collect();
         let run = |input: &[f32], scaling: Scaling| {
             let mut out = vec![1.0; 2 * n];
-            filter.apply(Direction::Forward, input, 2, scaling, &mut out, &mut Scratch::new());
+            filter.apply(Direction::Forward, input, 2, scaling, &mut out, &mut Workspace::new());
             out
         };
         let scaled: Vec<f32> = input.iter().enumerate().map(|(k, x)| x * right[k / 2]).collect();
@@ -271,8 +282,8 @@ mod tests {
         for (shape, sigmas) in cases {
             let separable = Separable::new(shape, sigmas).unwrap();
             let exact = Exact::new(grid(shape, sigmas), shape.len()).unwrap();
-            let n = separable.len();
-            assert_eq!(n, exact.len());
+            let n = separable.points();
+            assert_eq!(n, exact.points());
             for (a, (s, e)) in separable.normalizer().iter().zip(exact.normalizer()).enumerate() {
                 assert!((s / e - 1.0).abs() < 2e-6, "{shape:?} at {a}: {s} {e}");
             }
@@ -283,9 +294,9 @@ mod tests {
                     [noise, f32::from(u8::from(p == n / 2)), f32::from(u8::from(p + 3 > n))]
                 })
                 .collect();
-            let run = |filter: &dyn Filter| {
+            let run = |filter: &dyn Operator| {
                 let mut out = vec![0.0; n * 3];
-                filter.apply(Direction::Forward, &input, 3, Scaling::NONE, &mut out, &mut Scratch::new());
+                filter.apply(Direction::Forward, &input, 3, Scaling::NONE, &mut out, &mut Workspace::new());
                 out
             };
             let (got, wanted) = (run(&separable), run(&exact));

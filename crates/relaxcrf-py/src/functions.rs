@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scaling, Scratch};
+use relaxcrf::filter::{Blur, Direction, Exact, Lattice, Operator, Scaling, Workspace};
 use relaxcrf::model::unary;
 use relaxcrf::presets::PRESETS;
 use relaxcrf::solve::Pipeline;
@@ -148,7 +148,7 @@ pub fn filter<'py>(
         let values = to_rows(values)?;
         check_finite(&values, channels)?;
         check_room(points, channels, "filtered values")?;
-        let filter: Box<dyn Filter> = match kind {
+        let filter: Box<dyn Operator> = match kind {
             "exact" => Box::new(Exact::new(features, dims)?),
             "lattice" => Box::new(Lattice::new(&features, dims, Blur::Symmetric)?),
             "lattice-classic" => Box::new(Lattice::new(&features, dims, Blur::Classic)?),
@@ -156,7 +156,7 @@ pub fn filter<'py>(
         };
         let direction = if transposed { Direction::Transposed } else { Direction::Forward };
         let mut out = vec![0.0; points * channels];
-        let mut scratch = Scratch::new();
+        let mut scratch = Workspace::new();
         filter.apply(direction, &values, channels, Scaling::NONE, &mut out, &mut scratch);
         match out.iter().position(|v| !v.is_finite()) {
             None => Ok(out),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
-use relaxcrf::filter::lattice::{SweepTerm, Tables};
-use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
+use relaxcrf::filter::fused::{FusedTerm, Tables};
+use relaxcrf::filter::{Blur, Direction, Lattice, Operator, Scaling, Workspace};
 use relaxcrf::model::Normalization;
 use relaxcrf::reduce::{for_rows, rows_per_chunk, sum_by_rows};
 use relaxcrf::solve::simplex::softmax_rows;
@@ -63,7 +63,15 @@ impl Term {
         Scaling { left: self.left.as_deref(), right: self.right.as_deref(), gain, add }
     }
 
-    fn filter(&self, q: &[f32], labels: usize, gain: f32, add: bool, out: &mut [f32], scratch: &mut Scratch) {
+    fn filter(
+        &self,
+        q: &[f32],
+        labels: usize,
+        gain: f32,
+        add: bool,
+        out: &mut [f32],
+        scratch: &mut Workspace,
+    ) {
         self.lattice.apply(Direction::Forward, q, labels, self.scaling(gain, add), out, scratch);
     }
 }
@@ -75,7 +83,7 @@ pub struct Workspace {
     next: Vec<f32>,
     /// A filtered message that still has to meet its compatibility.
     message: Vec<f32>,
-    scratch: Scratch,
+    scratch: Workspace,
     /// Vertex tables of the one-pass iteration.
     tables: Tables,
 }
@@ -140,7 +148,7 @@ impl Problem {
     }
 
     /// The kernels as terms of a sweep, if every compatibility is one number: then messages may be added up.
-    fn sweep_terms(&self) -> Option<Vec<SweepTerm<'_>>> {
+    fn sweep_terms(&self) -> Option<Vec<FusedTerm<'_>>> {
         let term = |term: &'_ Arc<Term>| match term.compatibility {
             Compatibility::Potts(gain) => Some(gain),
             _ => None,
@@ -148,7 +156,7 @@ impl Problem {
         let terms: Option<Vec<_>> = self
             .terms
             .iter()
-            .map(|t| term(t).map(|gain| SweepTerm { lattice: &t.lattice, scaling: t.scaling(gain, false) }))
+            .map(|t| term(t).map(|gain| FusedTerm { operator: &t.lattice, scaling: t.scaling(gain, false) }))
             .collect();
         terms.filter(|t| !t.is_empty())
     }
@@ -231,7 +239,7 @@ fn subtract_message(
     empty: bool,
     logits: &mut [f32],
     message: &mut Vec<f32>,
-    scratch: &mut Scratch,
+    scratch: &mut Workspace,
 ) {
     if let Compatibility::Potts(weight) = term.compatibility {
         return term.filter(q, labels, weight, !empty, logits, scratch);

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use divan::{Bencher, black_box};
-use relaxcrf::filter::{Binned, Blur, Direction, Filter, Lattice, Scaling, Scratch, sign_table};
+use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
 use relaxcrf::solve::{Settings, solve};
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth;
@@ -47,8 +47,8 @@ fn lattice_build(bencher: Bencher, kernel: usize) {
 #[divan::bench(args = [1, 2, 21, 81], sample_count = 10)]
 fn lattice_apply(bencher: Bencher, channels: usize) {
     let lattice = Lattice::new(&features(KERNELS[0]), 5, Blur::Classic).expect("a lattice");
-    let values: Vec<f32> = (0..lattice.len() * channels).map(|i| (i % 17) as f32).collect();
-    let (mut out, mut scratch) = (vec![0.0; values.len()], Scratch::new());
+    let values: Vec<f32> = (0..lattice.points() * channels).map(|i| (i % 17) as f32).collect();
+    let (mut out, mut scratch) = (vec![0.0; values.len()], Workspace::new());
     bencher.bench_local(|| {
         lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut out, &mut scratch);
     });
@@ -57,8 +57,8 @@ fn lattice_apply(bencher: Bencher, channels: usize) {
 #[divan::bench(args = [8, 32], sample_count = 10)]
 fn lattice_bins(bencher: Bencher, count: usize) {
     let lattice = Lattice::new(&features(KERNELS[0]), 5, Blur::Symmetric).expect("a lattice");
-    let bins: Vec<u16> = (0..lattice.len()).map(|a| (a / 5 % count) as u16).collect();
-    let (table, mut out, mut scratch) = (sign_table(count), vec![0.0; lattice.len()], Scratch::new());
+    let bins: Vec<u16> = (0..lattice.points()).map(|a| (a / 5 % count) as u16).collect();
+    let (table, mut out, mut scratch) = (sign_table(count), vec![0.0; lattice.points()], Workspace::new());
     bencher.bench_local(|| {
         let binned = Binned { bins: &bins, count, table: &table };
         lattice.apply_binned(binned, Scaling::NONE, &mut out, &mut scratch);

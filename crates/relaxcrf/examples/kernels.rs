@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
-use relaxcrf::filter::{Binned, Blur, Direction, Filter, Lattice, Scaling, Scratch, sign_table};
+use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
 use relaxcrf::solve::mean_field_beliefs;
 use relaxcrf::solve::{Settings, solve};
 use relaxcrf::{Model, ModelBuilder};
@@ -30,7 +30,7 @@ fn main() {
         }
         "model" => model(&scene).unary()[7],
         "mf" | "dc-neg" | "smooth-lp" => run(&model(&scene), &part, 12),
-        _ => lattice.len() as f32,
+        _ => lattice.points() as f32,
     };
     drop(pool);
     println!("{part} {result}");
@@ -47,8 +47,8 @@ fn lattice(scene: &SegmentationScene) -> Lattice {
 }
 
 fn apply(lattice: &Lattice) -> f32 {
-    let values: Vec<f32> = (0..lattice.len() * CHANNELS).map(|i| (i % 17) as f32).collect();
-    let (mut out, mut scratch) = (vec![0.0; values.len()], Scratch::new());
+    let values: Vec<f32> = (0..lattice.points() * CHANNELS).map(|i| (i % 17) as f32).collect();
+    let (mut out, mut scratch) = (vec![0.0; values.len()], Workspace::new());
     for _ in 0..10 {
         lattice.apply(Direction::Forward, &values, CHANNELS, Scaling::NONE, &mut out, &mut scratch);
     }
@@ -56,8 +56,8 @@ fn apply(lattice: &Lattice) -> f32 {
 }
 
 fn bins(lattice: &Lattice) -> f32 {
-    let bins: Vec<u16> = (0..lattice.len()).map(|a| (a / 5 % 32) as u16).collect();
-    let (table, mut out, mut scratch) = (sign_table(32), vec![0.0; bins.len()], Scratch::new());
+    let bins: Vec<u16> = (0..lattice.points()).map(|a| (a / 5 % 32) as u16).collect();
+    let (table, mut out, mut scratch) = (sign_table(32), vec![0.0; bins.len()], Workspace::new());
     for _ in 0..10 {
         let binned = Binned { bins: &bins, count: 32, table: &table };
         lattice.apply_binned(binned, Scaling::NONE, &mut out, &mut scratch);

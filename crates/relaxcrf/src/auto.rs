@@ -13,7 +13,7 @@ use crate::methods::{Method, Pipeline, Schedule};
 use crate::model::Model;
 use crate::solver::Settings;
 use relaxcrf_filter::reduce;
-use relaxcrf_filter::{Direction, Scratch};
+use relaxcrf_filter::{Direction, Workspace};
 
 /// What `auto` will run, and the reasons, one sentence each.
 #[derive(Debug, Clone)]
@@ -155,7 +155,7 @@ fn affordable(model: &Model, limit: Duration) -> f64 {
     let values = vec![1.0; model.pixels() * channels];
     let mut out = vec![0.0; values.len()];
     let before = Instant::now();
-    model.pairwise().apply(Direction::Forward, &values, channels, &mut out, &mut Scratch::new());
+    model.pairwise().apply(Direction::Forward, &values, channels, &mut out, &mut Workspace::new());
     updates_within(limit, before.elapsed(), channels, model.labels())
 }
 

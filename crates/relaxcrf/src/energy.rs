@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::Model;
 use relaxcrf_filter::reduce;
-use relaxcrf_filter::{Binned, Direction, OrderedMode, Scratch};
+use relaxcrf_filter::{Binned, Direction, OrderedMode, Workspace};
 
 /// An energy and its two parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,11 +32,11 @@ impl Energy {
 /// The energy of a labelling: infinite if it uses a forbidden label.
 pub fn of_labeling(model: &Model, labeling: &Labeling) -> Result<Energy> {
     labeling.check(model.pixels(), model.labels())?;
-    Ok(of_checked(model, labeling, &mut Scratch::new()))
+    Ok(of_checked(model, labeling, &mut Workspace::new()))
 }
 
 /// [`of_labeling`] for labellings that are known to fit.
-pub(crate) fn of_checked(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> Energy {
+pub(crate) fn of_checked(model: &Model, labeling: &Labeling, scratch: &mut Workspace) -> Energy {
     Energy { unary: unary_part(model, labeling), pairwise: pairwise_part(model, labeling, scratch) }
 }
 
@@ -89,7 +89,7 @@ pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<Lower
             return Ok(None);
         }
     }
-    let energy = of_checked(model, labeling, &mut Scratch::new()).total();
+    let energy = of_checked(model, labeling, &mut Workspace::new()).total();
     let constants = of_constants(model).into_iter().enumerate();
     let lowest = constants.min_by(|a, b| a.1.total_cmp(&b.1));
     Ok(lowest.filter(|c| is_below(c.1, energy)).map(|(label, constant)| LowerConstant {
@@ -115,7 +115,7 @@ pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
         beliefs.as_slice(),
         labels,
         &mut filtered,
-        &mut Scratch::new(),
+        &mut Workspace::new(),
     );
     let y = beliefs.as_slice();
     let diagonal = model.pairwise().diagonal();
@@ -144,7 +144,7 @@ pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
 pub fn lp(model: &Model, beliefs: &Beliefs, mode: OrderedMode) -> Option<Energy> {
     let cuts = model.compatibility().cuts()?;
     let (n, labels) = (model.pixels(), model.labels());
-    let mut scratch = Scratch::new();
+    let mut scratch = Workspace::new();
     let mut inside = vec![0.0; n];
     let mut ordered = vec![0.0; n];
     let mut pairwise = 0.0;
@@ -176,7 +176,7 @@ fn unary_part(model: &Model, labeling: &Labeling) -> f64 {
 /// Bins up to which a square table of costs is small change.
 const MOST_BINS: usize = 1024;
 
-fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> f64 {
+fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Workspace) -> f64 {
     let mu = model.compatibility();
     let x = labeling.as_slice();
     let counts = labeling.histogram(model.labels());
@@ -201,7 +201,7 @@ fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Scratch) -> f
 }
 
 /// `Σ_ab K_ab μ(x_a, x_b)` with the labels as bins.
-fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch) -> f64 {
+fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Workspace) -> f64 {
     let mu = model.compatibility();
     let mut number = vec![0u16; model.labels()];
     for (k, &i) in used.iter().enumerate() {
@@ -220,7 +220,7 @@ fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch)
 }
 
 /// The same sum when a table over all labels would be too large: a block of labels at a time.
-fn blockwise_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Scratch) -> f64 {
+fn blockwise_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Workspace) -> f64 {
     const BLOCK: usize = 32;
     let mu = model.compatibility();
     let mut total = 0.0;

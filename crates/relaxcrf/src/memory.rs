@@ -26,8 +26,8 @@ use crate::methods::{Method, Pipeline};
 pub use crate::model::KernelSize;
 use crate::model::{FilterKind, Model, Term};
 use crate::reductions::MOST_OPEN;
-use relaxcrf_filter::Lattice;
-use relaxcrf_filter::lattice::{LatticeSize, layer_bytes, scratch_bytes, sweep_bytes};
+use relaxcrf_filter::fused::{Fused, table_bytes};
+use relaxcrf_filter::lattice::{LatticeSize, layer_bytes, workspace_bytes};
 
 /// A problem, as far as memory is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Problem {
     /// That of running methods on a model: what its kernels take has been taken.
     pub(crate) fn of(model: &Model) -> Self {
         let size = |term: &Term| {
-            let lattice = term.filter().as_lattice().map(Lattice::size);
+            let lattice = term.filter().fused().map(Fused::size);
             KernelSize { dims: 0, kept: 0, filter: FilterKind::Lattice, lattice }
         };
         Self {
@@ -113,7 +113,7 @@ impl Problem {
 
     /// Buffers of filter calls on so many channels.
     fn scratch(&self, channels: usize) -> u64 {
-        let lattices = self.lattices().map(|l| scratch_bytes(l.rows, channels)).max().unwrap_or(0) as u64;
+        let lattices = self.lattices().map(|l| workspace_bytes(l.rows, channels)).max().unwrap_or(0) as u64;
         let others = self.kernels.iter().any(|k| k.lattice.is_none());
         lattices + if others { 12 * self.pixels as u64 * channels as u64 } else { 0 }
     }
@@ -125,7 +125,7 @@ impl Problem {
         let sweeps = || {
             let swept = self.kernels.iter().all(|k| k.lattice.is_some()) && labels > 1;
             let rows: Vec<usize> = self.lattices().map(|l| l.rows).collect();
-            if swept { sweep_bytes(&rows, labels) as u64 } else { self.row_bytes() }
+            if swept { table_bytes(&rows, labels) as u64 } else { self.row_bytes() }
         };
         // Of converged blocks: what they splat, a change per vertex, and (in place of next beliefs) the energies of the
         // labels that have not been dropped.

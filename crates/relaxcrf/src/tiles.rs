@@ -73,9 +73,9 @@ pub fn bytes_per_pixel(sample: &Model, channels: usize) -> u64 {
         .terms()
         .iter()
         .map(|term| {
-            let Some(lattice) = term.filter().as_lattice() else { return 40.0 + 8.0 * labels };
-            let vertices = lattice.rows() as f64 / pixels;
-            let dims = lattice.dims() as f64;
+            let Some(lattice) = term.filter().fused().map(|f| f.size()) else { return 40.0 + 8.0 * labels };
+            let vertices = lattice.rows as f64 / pixels;
+            let dims = lattice.dims as f64;
             // Features, weights, vertex numbers and scalings of a pixel; keys, chains and values of a vertex.
             16.0 * dims + 20.0 + vertices * (26.0 * dims + 50.0 + 12.0 * labels)
         })

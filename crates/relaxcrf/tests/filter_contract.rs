@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use relaxcrf::filter::{
-    Binned, Blur, Direction, Exact, Filter, Lattice, OrderedMode, Scaling, Scratch, Separable, calibrate,
-    ordered,
+    Binned, Blur, Direction, Exact, Lattice, Operator, OrderedMode, Scaling, Separable, Workspace,
+    binned_sums, calibrate, ordered, sums_between,
 };
 
 /// Points on a grid with a colour each, from which any filter can be built.
@@ -60,14 +60,14 @@ fn scenes() -> impl Strategy<Value = Scene> {
 
 /// A filter reduced to what it must define itself: all else takes the trait's defaults.
 #[derive(Debug)]
-struct Bare<'a>(&'a dyn Filter);
+struct Bare<'a>(&'a dyn Operator);
 
-impl Filter for Bare<'_> {
+impl Operator for Bare<'_> {
     fn name(&self) -> &'static str {
         self.0.name()
     }
-    fn len(&self) -> usize {
-        self.0.len()
+    fn points(&self) -> usize {
+        self.0.points()
     }
     fn is_symmetric(&self) -> bool {
         self.0.is_symmetric()
@@ -79,9 +79,12 @@ impl Filter for Bare<'_> {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        scratch: &mut Workspace,
     ) {
         self.0.apply(direction, input, channels, scaling, out, scratch);
+    }
+    fn workspace_bytes(&self, channels: usize) -> u64 {
+        self.0.workspace_bytes(channels)
     }
     fn diagonal(&self) -> Vec<f32> {
         self.0.diagonal()
@@ -90,18 +93,18 @@ impl Filter for Bare<'_> {
 
 /// The bare operator; the output starts as NaN, so that a value not written shows.
 fn apply(
-    filter: &dyn Filter,
+    filter: &dyn Operator,
     direction: Direction,
     x: &[f32],
     channels: usize,
-    scratch: &mut Scratch,
+    scratch: &mut Workspace,
 ) -> Vec<f32> {
     let mut out = vec![f32::NAN; x.len()];
     filter.apply(direction, x, channels, Scaling::NONE, &mut out, scratch);
     out
 }
 
-fn forward(filter: &dyn Filter, x: &[f32], channels: usize, scratch: &mut Scratch) -> Vec<f32> {
+fn forward(filter: &dyn Operator, x: &[f32], channels: usize, scratch: &mut Workspace) -> Vec<f32> {
     apply(filter, Direction::Forward, x, channels, scratch)
 }
 
@@ -134,9 +137,9 @@ fn largest(x: &[f32]) -> f32 {
     x.iter().fold(f32::MIN_POSITIVE, |m, v| m.max(v.abs()))
 }
 
-fn linear(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn linear(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     let (x, y) = (scene.signed(n * 3, 1), scene.signed(n * 3, 2));
     let mixed: Vec<f32> = x.iter().zip(&y).map(|(a, b)| 2.0 * a - 0.5 * b).collect();
     let (kx, ky) = (forward(filter, &x, 3, scratch), forward(filter, &y, 3, scratch));
@@ -144,9 +147,9 @@ fn linear(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
     close(&forward(filter, &mixed, 3, scratch), &wanted, largest(&filter.normalizer()))
 }
 
-fn adjoint(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn adjoint(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     let (u, v) = (scene.signed(n, 3), scene.signed(n, 4));
     let ku_v = dot(&apply(filter, Direction::Transposed, &u, 1, scratch), &v);
     let kv = forward(filter, &v, 1, scratch);
@@ -159,9 +162,9 @@ fn adjoint(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn non_negative_with_its_diagonal(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn non_negative_with_its_diagonal(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     prop_assert!(forward(filter, &scene.positive(n * 2, 5), 2, scratch).iter().all(|&x| x >= 0.0));
     let diagonal = filter.diagonal();
     prop_assert_eq!(diagonal.len(), n);
@@ -181,9 +184,9 @@ fn non_negative_with_its_diagonal(scene: &Scene, filter: &dyn Filter) -> Result<
     close(&filter.normalizer(), &forward(filter, &vec![1.0; n], 1, scratch), largest(&filter.normalizer()))
 }
 
-fn scaled_and_added(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn scaled_and_added(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     let (left, right, x, before) =
         (scene.positive(n, 6), scene.signed(n, 7), scene.signed(n * 2, 8), scene.signed(n * 2, 9));
     let inner: Vec<f32> = x.iter().enumerate().map(|(i, &v)| v * right[i / 2]).collect();
@@ -202,9 +205,9 @@ fn scaled_and_added(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseEr
     Ok(())
 }
 
-fn channels_apart(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn channels_apart(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     for channels in [1, 2, 7, 16, 19] {
         let x = scene.signed(n * channels, 10);
         let together = forward(filter, &x, channels, scratch);
@@ -219,9 +222,9 @@ fn channels_apart(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseErro
     Ok(())
 }
 
-fn bins_are_indicators(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn bins_are_indicators(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     for count in [1, 2, 5, 40] {
         let bins: Vec<u16> = scene.positive(n, 11).iter().map(|v| (v * count as f32) as u16).collect();
         let table = scene.signed(count * count, 12);
@@ -232,8 +235,8 @@ fn bins_are_indicators(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCas
             let binned = Binned { bins: &bins, count, table: &table };
             let start = if add { 0.5 } else { f32::NAN };
             let (mut got, mut wanted) = (vec![start; n], vec![start; n]);
-            filter.apply_binned(binned, scaling, &mut got, scratch);
-            Bare(filter).apply_binned(binned, scaling, &mut wanted, scratch);
+            binned_sums(filter, binned, scaling, &mut got, scratch);
+            binned_sums(&Bare(filter), binned, scaling, &mut wanted, scratch);
             close(&got, &wanted, 2.0 * largest(&filter.normalizer()) + 0.5)?;
         }
     }
@@ -241,32 +244,31 @@ fn bins_are_indicators(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCas
 }
 
 /// Sums between two lists agree with filtering an indicator of the sources.
-fn between_lists(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn between_lists(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     let draw = scene.positive(n, 15);
     let sources: Vec<u32> = (0..n as u32).filter(|&b| draw[b as usize] < 0.4).collect();
     let targets: Vec<u32> = (0..n as u32).rev().filter(|&a| draw[a as usize] >= 0.3).collect();
     let (left, right) = (scene.positive(n, 16), scene.positive(n, 17));
     let scaling = Scaling { left: Some(&left), right: Some(&right), gain: -1.5, add: false };
     let (mut got, mut wanted) = (vec![0.25; n], vec![0.25; n]);
-    filter.apply_between(&sources, &targets, scaling, &mut got, scratch);
-    Bare(filter).apply_between(&sources, &targets, scaling, &mut wanted, scratch);
+    sums_between(filter, &sources, &targets, scaling, &mut got, scratch);
+    sums_between(&Bare(filter), &sources, &targets, scaling, &mut wanted, scratch);
     close(&got, &wanted, 1.5 * largest(&filter.normalizer()) + 0.25)
 }
 
 /// Between some of the points: symmetric if it was, no entry negative or above what it was, single points as before.
-fn no_more_among_some(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
+fn no_more_among_some(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
     let keep: Vec<usize> =
-        (0..filter.len()).filter(|&a| a == 0 || numbers(1, scene.seed ^ a as u64)[0] < 0.4).collect();
-    let rows: Vec<f32> =
-        keep.iter().flat_map(|&a| &scene.features[a * DIMS..(a + 1) * DIMS]).copied().collect();
-    let Some(part) = filter.among(&rows) else { return Ok(()) };
-    prop_assert_eq!(part.len(), keep.len());
+        (0..filter.points()).filter(|&a| a == 0 || numbers(1, scene.seed ^ a as u64)[0] < 0.4).collect();
+    let points: Vec<u32> = keep.iter().map(|&a| a as u32).collect();
+    let Some(part) = filter.subset(&points) else { return Ok(()) };
+    prop_assert_eq!(part.points(), keep.len());
     prop_assert_eq!(part.is_symmetric(), filter.is_symmetric());
-    let mut scratch = Scratch::new();
+    let mut scratch = Workspace::new();
     for (k, &a) in keep.iter().enumerate().take(6) {
-        let (mut all, mut some) = (vec![0.0; filter.len()], vec![0.0; keep.len()]);
+        let (mut all, mut some) = (vec![0.0; filter.points()], vec![0.0; keep.len()]);
         (all[a], some[k]) = (1.0, 1.0);
         let whole = forward(filter, &all, 1, &mut scratch);
         let among = forward(&*part, &some, 1, &mut scratch);
@@ -284,9 +286,9 @@ fn no_more_among_some(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCase
 }
 
 /// Whatever the mode, contributions are antisymmetric: they add up to nothing if K is symmetric.
-fn ordered_sums_vanish(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCaseError> {
-    let n = filter.len();
-    let scratch = &mut Scratch::new();
+fn ordered_sums_vanish(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
+    let n = filter.points();
+    let scratch = &mut Workspace::new();
     let values = scene.positive(n * 2, 18);
     let total: f64 = filter.normalizer().iter().map(|&s| f64::from(s)).sum();
     for mode in [
@@ -309,13 +311,13 @@ fn ordered_sums_vanish(scene: &Scene, filter: &dyn Filter) -> Result<(), TestCas
 }
 
 /// Everything a filter can compute, as bits, in a pool of a given size.
-fn all_results(build: &(dyn Fn(&Scene) -> Box<dyn Filter> + Sync), threads: usize) -> Vec<u32> {
+fn all_results(build: &(dyn Fn(&Scene) -> Box<dyn Operator> + Sync), threads: usize) -> Vec<u32> {
     let scene = Scene::new([47, 61], 3.0, 5);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let filter = build(&scene);
-        let n = filter.len();
-        let scratch = &mut Scratch::new();
+        let n = filter.points();
+        let scratch = &mut Workspace::new();
         let x = scene.signed(n * 5, 19);
         let mut all = forward(&*filter, &x, 5, scratch);
         all.extend(apply(&*filter, Direction::Transposed, &x, 5, scratch));
@@ -343,8 +345,8 @@ macro_rules! contract {
         mod $name {
             use super::*;
 
-            fn build(scene: &Scene) -> Box<dyn Filter> {
-                let build: fn(&Scene) -> Box<dyn Filter> = $build;
+            fn build(scene: &Scene) -> Box<dyn Operator> {
+                let build: fn(&Scene) -> Box<dyn Operator> = $build;
                 build(scene)
             }
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use relaxcrf::filter::{Direction, Scratch};
+use relaxcrf::filter::{Direction, Workspace};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Progress, Settings, Solution, Status, simplex, solve};
 use relaxcrf::{Beliefs, Labeling, Model, ModelBuilder};
@@ -44,7 +44,7 @@ fn problem(seed: u64, tempting: usize) -> Model {
 /// The update in the words of the paper: project K y / K_aa - φ / (2 K_aa), for all labels at once.
 fn plain_update(model: &Model, y: &[f32]) -> Vec<f32> {
     let mut filtered = vec![0.0; y.len()];
-    model.pairwise().apply(Direction::Forward, y, LABELS, &mut filtered, &mut Scratch::new());
+    model.pairwise().apply(Direction::Forward, y, LABELS, &mut filtered, &mut Workspace::new());
     let mut next = vec![0.0; y.len()];
     for a in 0..PIXELS {
         let k = model.pairwise().diagonal()[a];
@@ -96,10 +96,10 @@ proptest! {
             let init = Beliefs::from_labeling(&Labeling::constant(PIXELS, label), LABELS);
             let found = after(&model, "qp", &init, 800);
             let objective = found.trace.last().unwrap().objective;
-            let slack = 3e-6 * model.scale();
-            prop_assert!((objective - goal).abs() < slack, "{objective} against {goal} from {label}");
+            let change_budget = 3e-6 * model.scale();
+            prop_assert!((objective - goal).abs() < change_budget, "{objective} against {goal} from {label}");
             let bound = found.lower_bound.unwrap().value;
-            prop_assert!(bound <= goal + slack && bound > goal - 10.0 * slack, "{bound} against {goal}");
+            prop_assert!(bound <= goal + change_budget && bound > goal - 10.0 * change_budget, "{bound} against {goal}");
         }
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use common::{Numbers, run};
-use relaxcrf::filter::lattice::{SweepTerm, Tables};
-use relaxcrf::filter::{Direction, Scaling, Scratch};
+use relaxcrf::filter::fused::{FusedTerm, Tables};
+use relaxcrf::filter::{Direction, Scaling, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::updates::{NEGLIGIBLE, Updates};
 use relaxcrf::solve::{Settings, Solution, Status, mean_field_beliefs, solve};
@@ -56,8 +56,8 @@ fn by_updates(model: &Model, unary: &[f32], updates: usize) -> Vec<f32> {
     let sums: Vec<Vec<f32>> = model.pairwise().terms().iter().map(|t| t.filter().normalizer()).collect();
     let scale = |n: &Vec<f32>| n.iter().map(|n| 1.0 / (n + 1e-20).sqrt()).collect::<Vec<f32>>();
     let scales: Vec<Vec<f32>> = sums.iter().map(scale).collect();
-    let terms = model.pairwise().terms().iter().zip(&scales).map(|(term, scale)| SweepTerm {
-        lattice: term.filter().as_lattice().unwrap(),
+    let terms = model.pairwise().terms().iter().zip(&scales).map(|(term, scale)| FusedTerm {
+        operator: term.filter().fused().unwrap(),
         scaling: Scaling {
             left: Some(scale),
             right: Some(scale),
@@ -308,7 +308,7 @@ fn values_computed_when_needed_are_those_of_the_operator() {
         let model = builder(3, with_forbidden(3)).normalization(normalization).build().unwrap();
         let pairwise = model.pairwise();
         let mut sums = vec![0.0; PIXELS];
-        pairwise.apply(Direction::Forward, &vec![1.0; PIXELS], 1, &mut sums, &mut Scratch::new());
+        pairwise.apply(Direction::Forward, &vec![1.0; PIXELS], 1, &mut sums, &mut Workspace::new());
         assert_eq!(pairwise.row_sums(), sums, "{normalization}");
         let ranges = model.unary().chunks_exact(3).map(|row| {
             let allowed: Vec<f32> = row.iter().copied().filter(|e| *e < model.forbidden()).collect();

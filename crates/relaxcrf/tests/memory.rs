@@ -69,7 +69,7 @@ fn check(case: &Case, methods: &[&str]) {
         case.kernels.iter().cloned().fold(builder, ModelBuilder::kernel).build().unwrap()
     });
     for (term, size) in model.pairwise().terms().iter().zip(&kernels) {
-        assert_eq!(term.filter().as_lattice().map(|l| l.size()), size.lattice, "{}", case.name);
+        assert_eq!(term.filter().fused().map(|l| l.size()), size.lattice, "{}", case.name);
     }
     let estimate = problem.estimate(&"unary".parse().unwrap());
     within(&format!("{}: building", case.name), estimate.building, peak, 2);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{oracle, run};
-use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scratch};
+use relaxcrf::filter::{Blur, Direction, Exact, Lattice, Operator, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::Settings;
 use relaxcrf::{Beliefs, Labeling, ModelBuilder, energy};
@@ -83,7 +83,7 @@ fn mean_field_of_many_pixels() {
             .unwrap();
         let start = Beliefs::from_energies(&unary, 3);
         let mut filtered = vec![0.0; unary.len()];
-        model.pairwise().apply(Direction::Forward, start.as_slice(), 3, &mut filtered, &mut Scratch::new());
+        model.pairwise().apply(Direction::Forward, start.as_slice(), 3, &mut filtered, &mut Workspace::new());
         let solution = run(&model, "mf5", &Settings { max_iterations: Some(1), ..Settings::default() });
         let rows = unary.chunks_exact(3).zip(filtered.chunks_exact(3));
         for (a, ((phi, k), got)) in rows.zip(solution.beliefs.as_slice().chunks_exact(3)).enumerate() {

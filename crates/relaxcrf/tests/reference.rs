@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 
 use common::{msrc_sample, shared, stereo_pair};
-use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice, Scaling, Scratch};
+use relaxcrf::filter::{Blur, Direction, Exact, Lattice, Operator, Scaling, Workspace};
 use relaxcrf::filter::{Separable, calibrate};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::{Labeling, Model, energy};
@@ -20,9 +20,9 @@ fn relative_rms(got: &[f32], want: &[f32]) -> f64 {
     (error / size).sqrt()
 }
 
-fn apply(filter: &dyn Filter, direction: Direction, x: &[f32], channels: usize) -> Vec<f32> {
+fn apply(filter: &dyn Operator, direction: Direction, x: &[f32], channels: usize) -> Vec<f32> {
     let mut out = vec![0.0; x.len()];
-    filter.apply(direction, x, channels, Scaling::NONE, &mut out, &mut Scratch::new());
+    filter.apply(direction, x, channels, Scaling::NONE, &mut out, &mut Workspace::new());
     out
 }
 

@@ -5,8 +5,8 @@ mod common;
 use std::sync::atomic::AtomicBool;
 
 use common::Numbers;
-use relaxcrf::filter::lattice::{SweepTerm, Tables};
-use relaxcrf::filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
+use relaxcrf::filter::fused::{FusedTerm, Tables};
+use relaxcrf::filter::{Blur, Direction, Lattice, Operator, Scaling, Workspace};
 use relaxcrf::solve::updates::Updates;
 
 const SIDE: usize = 80;
@@ -25,7 +25,7 @@ fn plainly(lattice: &Lattice, scaling: Scaling, unary: &[f32], labels: usize, it
             let total: f64 = logits.iter().map(|l| (l - largest).exp()).sum();
             q.iter_mut().zip(&logits).for_each(|(q, l)| *q = ((l - largest).exp() / total) as f32);
         }
-        lattice.apply(Direction::Forward, &q, labels, scaling, &mut messages, &mut Scratch::new());
+        lattice.apply(Direction::Forward, &q, labels, scaling, &mut messages, &mut Workspace::new());
     }
     q
 }
@@ -53,7 +53,7 @@ fn updates_are_those_of_the_formula() {
     {
         let unary = energies(labels, certainty, constant);
         for iterations in [1, 2, 5, 12] {
-            let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+            let terms = vec![FusedTerm { operator: &lattice, scaling }];
             let updates = Updates { labels, points: POINTS, unary: Some(&unary), terms };
             let got = updates.run(iterations, &AtomicBool::new(false), &mut Tables::default());
             let want = plainly(&lattice, scaling, &unary, labels, iterations);

@@ -7,8 +7,9 @@ mod blocks;
 mod kernel;
 mod sums;
 
-use super::{Binned, Direction, Filter, Scaling, Scratch, check_sizes};
 use crate::error::Result;
+use crate::operator::{Direction, Operator, Scaling, Workspace, check_features, check_sizes, write_row};
+use crate::ordered::{Binned, Ordered};
 use blocks::{Blocks, gather};
 use kernel::{WIDTH, dot, gaussian, kernel_values};
 use rayon::prelude::*;
@@ -29,7 +30,7 @@ pub struct Exact {
 impl Exact {
     /// The filter on N points with `dims` features each, row-major.
     pub fn new(features: Vec<f32>, dims: usize) -> Result<Self> {
-        super::check_features(&features, dims, MAX_DIMS, "exact")?;
+        check_features(&features, dims, MAX_DIMS, "exact")?;
         Ok(Self { blocks: Blocks::new(&features, dims) })
     }
 
@@ -37,7 +38,7 @@ impl Exact {
     ///
     /// # Panics
     /// If a point does not exist.
-    pub fn row_sums(&self, points: &[u32]) -> Vec<f64> {
+    pub fn row_sums_at(&self, points: &[u32]) -> Vec<f64> {
         let blocks = &self.blocks;
         let sum_of = |&point: &u32| {
             let at = self.coordinates(point);
@@ -74,18 +75,18 @@ impl Exact {
             for (i, row) in out.chunks_exact_mut(columns).enumerate() {
                 let a = chunk * WIDTH + i;
                 let from = &sums[self.blocks.position(a) * columns..][..columns];
-                super::write_row(row, from, scaling.out(a), scaling.add);
+                write_row(row, from, scaling.out(a), scaling.add);
             }
         });
     }
 }
 
-impl Filter for Exact {
+impl Operator for Exact {
     fn name(&self) -> &'static str {
         "exact"
     }
 
-    fn len(&self) -> usize {
+    fn points(&self) -> usize {
         self.blocks.points()
     }
 
@@ -100,21 +101,41 @@ impl Filter for Exact {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
-        check_sizes(self.len(), channels, input.len(), out.len(), &scaling);
+        check_sizes(self.points(), channels, input.len(), out.len(), &scaling);
         if out.is_empty() {
             return;
         }
-        let weights = Channels::new(&self.blocks, input, channels, &scaling, &mut scratch.first);
-        self.write_sums(&weights, scaling, out, &mut scratch.second);
+        let weights = Channels::new(&self.blocks, input, channels, &scaling, &mut workspace.first);
+        self.write_sums(&weights, scaling, out, &mut workspace.second);
     }
 
-    fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
-        binned.check(self.len());
-        check_sizes(self.len(), 1, out.len(), out.len(), &scaling);
+    fn diagonal(&self) -> Vec<f32> {
+        vec![1.0; self.points()]
+    }
+
+    fn workspace_bytes(&self, channels: usize) -> u64 {
+        2 * 4 * (self.blocks.count() * WIDTH * channels) as u64
+    }
+
+    fn subset(&self, points: &[u32]) -> Option<Box<dyn Operator>> {
+        let dims = self.blocks.dims();
+        let features = points.iter().flat_map(|&a| self.coordinates(a).into_iter().take(dims)).collect();
+        Some(Box::new(Self::new(features, dims).ok()?))
+    }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        Some(self)
+    }
+}
+
+impl Ordered for Exact {
+    fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], workspace: &mut Workspace) {
+        binned.check(self.points());
+        check_sizes(self.points(), 1, out.len(), out.len(), &scaling);
         let weights = BinPairs::new(&self.blocks, binned, &scaling);
-        self.write_sums(&weights, scaling, out, &mut scratch.second);
+        self.write_sums(&weights, scaling, out, &mut workspace.second);
     }
 
     fn apply_ordered(
@@ -123,15 +144,15 @@ impl Filter for Exact {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
-        check_sizes(self.len(), channels, values.len(), out.len(), &scaling);
+        check_sizes(self.points(), channels, values.len(), out.len(), &scaling);
         if out.is_empty() {
             return;
         }
-        let buffers = (&mut scratch.first, &mut scratch.third);
+        let buffers = (&mut workspace.first, &mut workspace.third);
         let weights = Signs::new(&self.blocks, values, channels, &scaling, buffers);
-        self.write_sums(&weights, scaling, out, &mut scratch.second);
+        self.write_sums(&weights, scaling, out, &mut workspace.second);
     }
 
     fn apply_between(
@@ -140,16 +161,16 @@ impl Filter for Exact {
         targets: &[u32],
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         let dims = self.blocks.dims();
         let place = |a: u32, k: usize| self.blocks.coordinate(self.blocks.position(a as usize), k);
         let coordinates = gather(sources, dims, place);
-        let right = &mut scratch.first;
+        let right = &mut workspace.first;
         right.clear();
         right.extend(sources.iter().map(|&b| scaling.input(b as usize)));
         right.resize(sources.len().next_multiple_of(WIDTH), 0.0);
-        let sums = &mut scratch.second;
+        let sums = &mut workspace.second;
         sums.clear();
         sums.resize(targets.len(), 0.0);
         let tasks = sums.par_chunks_mut(TARGETS_PER_TASK).zip(targets.par_chunks(TARGETS_PER_TASK));
@@ -179,14 +200,6 @@ impl Filter for Exact {
             .map(|difference| difference * difference)
             .sum();
         Some(gaussian(squared))
-    }
-
-    fn among(&self, features: &[f32]) -> Option<Box<dyn Filter>> {
-        Some(Box::new(Self::new(features.to_vec(), self.blocks.dims()).ok()?))
-    }
-
-    fn diagonal(&self) -> Vec<f32> {
-        vec![1.0; self.len()]
     }
 }
 

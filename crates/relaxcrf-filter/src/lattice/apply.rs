@@ -4,38 +4,35 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bands::{BLOCK, Band, points_per_band};
-use super::inner::{self, Exchange};
-use super::kernels::{Factors, WIDEST, row_width, with_width};
-use super::runs::Runs;
+use super::build::Band;
+use super::kernels::{self, Exchange, MAX_ROW_WIDTH, row_width, with_width};
+use super::simplices::Runs;
 use super::{Blur, Lattice};
-use crate::{Binned, Direction, Filter, Layers, Scaling, Scratch, between_by_indicator};
+use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
+use crate::fused::Fused;
+use crate::operator::{Direction, Factors, Operator, Scaling, Workspace};
+use crate::ordered::{MAX_CELLS, Ordered};
 
 /// Bytes of vertex rows that a block of channels may take before it is cut narrower: about what stays in a
-/// shared cache. Blocks are never narrower than [`NARROWEST`].
-const BLOCK_BYTES: usize = 8 << 20;
-const NARROWEST: usize = 8;
-
-/// The factors of the points from `first` on.
-pub(super) fn factors(each: Option<&[f32]>, gain: f32, first: usize) -> Factors<'_> {
-    Factors { each: each.map(|f| &f[first..]), gain }
-}
+/// shared cache. Blocks are never narrower than [`MIN_BLOCK_WIDTH`].
+const MAX_BLOCK_BYTES: usize = 8 << 20;
+const MIN_BLOCK_WIDTH: usize = 8;
 
 /// Channels per block: all of them if the vertex rows stay small, else a multiple of eight.
 fn block_width(rows: usize, channels: usize) -> usize {
-    let fitting = (BLOCK_BYTES / (4 * rows.max(1)) / 8 * 8).clamp(NARROWEST, WIDEST);
+    let fitting = (MAX_BLOCK_BYTES / (4 * rows.max(1)) / 8 * 8).clamp(MIN_BLOCK_WIDTH, MAX_ROW_WIDTH);
     let blocks = channels.div_ceil(fitting);
     channels.div_ceil(blocks.max(1)).next_multiple_of(8).min(fitting).min(channels.max(1))
 }
 
 /// Bytes of the buffers that applying a lattice with so many vertex rows takes.
-pub fn scratch_bytes(rows: usize, channels: usize) -> usize {
+pub fn workspace_bytes(rows: usize, channels: usize) -> usize {
     2 * 4 * rows * row_width(block_width(rows, channels))
 }
 
 /// The same for the layers of the softened order, which are never cut into blocks.
 pub fn layer_bytes(rows: usize) -> usize {
-    2 * 4 * rows * row_width(crate::MAX_CELLS + 1)
+    2 * 4 * rows * row_width(MAX_CELLS + 1)
 }
 
 impl Lattice {
@@ -66,7 +63,7 @@ impl Lattice {
 
     /// Brings a filled table's bands together, blurs it, and gives copies their values. The result is to be scaled by
     /// what is returned. `other` is used by the symmetric operator only.
-    pub(super) fn blur(
+    pub(super) fn blur_table(
         &self,
         width: usize,
         direction: Option<Direction>,
@@ -83,35 +80,27 @@ impl Lattice {
         other: &mut Vec<f32>,
     ) -> f32 {
         let mut factor = self.alpha();
-        inner::exchange::<W>(&self.copies, Exchange::Gather, table);
+        kernels::exchange::<W>(&self.copies, Exchange::Gather, table);
         match direction {
-            Some(Direction::Forward) => self.axes.iter().for_each(|axis| inner::blur::<W>(axis, table)),
+            Some(Direction::Forward) => self.axes.iter().for_each(|axis| kernels::blur::<W>(axis, table)),
             Some(Direction::Transposed) => {
-                self.axes.iter().rev().for_each(|axis| inner::blur::<W>(axis, table))
+                self.axes.iter().rev().for_each(|axis| kernels::blur::<W>(axis, table))
             }
             None => {
                 other.resize(table.len().max(other.len()), 0.0);
                 let other = &mut other[..table.len()];
                 other.copy_from_slice(table);
-                self.axes.iter().for_each(|axis| inner::blur::<W>(axis, table));
-                self.axes.iter().rev().for_each(|axis| inner::blur::<W>(axis, other));
-                inner::add(table, other);
+                self.axes.iter().for_each(|axis| kernels::blur::<W>(axis, table));
+                self.axes.iter().rev().for_each(|axis| kernels::blur::<W>(axis, other));
+                kernels::add_in_parallel(table, other);
                 factor *= 0.5;
             }
         }
-        inner::exchange::<W>(&self.copies, Exchange::Spread, table);
+        kernels::exchange::<W>(&self.copies, Exchange::Spread, table);
         factor
     }
 
-    /// What blurred values are to be scaled by.
-    pub(super) fn factor(&self) -> f32 {
-        match self.blur {
-            Blur::Classic => self.alpha(),
-            Blur::Symmetric => 0.5 * self.alpha(),
-        }
-    }
-
-    /// What `blur` is to be told for an operator in the given direction.
+    /// What `blur_table` is to be told for an operator in the given direction.
     pub(super) fn order(&self, direction: Direction) -> Option<Direction> {
         (self.blur == Blur::Classic).then_some(direction)
     }
@@ -123,14 +112,14 @@ impl Lattice {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         debug_assert_eq!(input.len(), self.points * channels);
         debug_assert_eq!(out.len(), self.points * channels);
         let step = self.block_width(channels).max(1);
         for first in (0..channels).step_by(step) {
             let block = first..(first + step).min(channels);
-            self.run_block(direction, input, channels, block, scaling, out, scratch);
+            self.run_block(direction, input, channels, block, scaling, out, workspace);
         }
     }
 
@@ -143,49 +132,50 @@ impl Lattice {
         block: Range<usize>,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         let width = row_width(block.len());
         let size = self.rows * width;
-        scratch.first.resize(size.max(scratch.first.len()), 0.0);
-        let table = &mut scratch.first[..size];
+        workspace.first.resize(size.max(workspace.first.len()), 0.0);
+        let table = &mut workspace.first[..size];
         self.fill(width, table, |band, rows| {
-            for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
+            for (k, first) in band.points.clone().step_by(POINTS_PER_BLOCK).enumerate() {
                 let runs = Runs::new(band, k, &self.weights);
-                let right = factors(scaling.right, 1.0, first);
+                let right = Factors::from_point(scaling.right, 1.0, first);
                 let at = first * channels + block.start;
-                let count = BLOCK.min(band.points.end - first);
+                let count = POINTS_PER_BLOCK.min(band.points.end - first);
                 if at + (count - 1) * channels + width <= input.len() {
-                    inner::splat_block(width, runs, right, &input[at..], channels, rows);
+                    kernels::splat_block(width, runs, right, &input[at..], channels, rows);
                 } else {
                     // The last rows of all: a full row would reach beyond the end.
-                    let mut padded = [0.0f32; BLOCK * WIDEST];
+                    let mut padded = [0.0f32; POINTS_PER_BLOCK * MAX_ROW_WIDTH];
                     for (to, from) in padded.chunks_exact_mut(width).zip(input[at..].chunks(channels)) {
                         let some = block.len().min(from.len());
                         to[..some].copy_from_slice(&from[..some]);
                     }
-                    inner::splat_block(width, runs, right, &padded, width, rows);
+                    kernels::splat_block(width, runs, right, &padded, width, rows);
                 }
             }
         });
-        let gain = scaling.gain * self.blur(width, direction, table, &mut scratch.second);
+        let gain = scaling.gain * self.blur_table(width, direction, table, &mut workspace.second);
         let table = &*table;
         out.par_chunks_mut(points_per_band(self.points) * channels).zip(&self.bands).for_each(
             |(out, band)| {
                 let table = &table[band.rows.start * width..band.rows.end * width];
-                let mut rows = [0.0f32; BLOCK * WIDEST];
-                for (k, out) in out.chunks_mut(BLOCK * channels).enumerate() {
+                let mut rows = [0.0f32; POINTS_PER_BLOCK * MAX_ROW_WIDTH];
+                for (k, out) in out.chunks_mut(POINTS_PER_BLOCK * channels).enumerate() {
                     let runs = Runs::new(band, k, &self.weights);
-                    let left = factors(scaling.left, gain, band.points.start + k * BLOCK);
-                    inner::slice_block(width, runs, left, table, &mut rows, width, false);
-                    inner::store(&rows, width, out, channels, block.clone(), scaling.add);
+                    let left =
+                        Factors::from_point(scaling.left, gain, band.points.start + k * POINTS_PER_BLOCK);
+                    kernels::slice_block(width, runs, left, table, &mut rows, width, false);
+                    kernels::store(&rows, width, out, channels, block.clone(), scaling.add);
                 }
             },
         );
     }
 }
 
-impl Filter for Lattice {
+impl Operator for Lattice {
     fn name(&self) -> &'static str {
         match self.blur {
             Blur::Classic => "lattice-classic",
@@ -193,7 +183,7 @@ impl Filter for Lattice {
         }
     }
 
-    fn len(&self) -> usize {
+    fn points(&self) -> usize {
         self.points
     }
 
@@ -208,41 +198,9 @@ impl Filter for Lattice {
         channels: usize,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
-        self.run(self.order(direction), input, channels, scaling, out, scratch);
-    }
-
-    fn apply_binned(&self, binned: Binned, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
-        debug_assert_eq!(binned.bins.len(), self.points);
-        if !scaling.add {
-            out.fill(0.0);
-        }
-        let step = self.block_width(binned.count).max(1);
-        for first in (0..binned.count).step_by(step) {
-            let range = first..(first + step).min(binned.count);
-            with_width!(range.len(), W => self.run_bins::<W>(binned, range, scaling, out, scratch));
-        }
-    }
-
-    fn apply_layers(&self, layers: Layers, scaling: Scaling, out: &mut [f32], scratch: &mut Scratch) {
-        layers.check(self.points);
-        with_width!(layers.cells + 1, W => self.run_layers::<W>(layers, scaling, out, scratch));
-    }
-
-    fn apply_between(
-        &self,
-        sources: &[u32],
-        targets: &[u32],
-        scaling: Scaling,
-        out: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        if self.is_small(sources.len()) {
-            self.between(sources, targets, scaling, out, &mut scratch.reach);
-        } else {
-            between_by_indicator(self, sources, targets, scaling, out, scratch);
-        }
+        self.run(self.order(direction), input, channels, scaling, out, workspace);
     }
 
     fn diagonal(&self) -> Vec<f32> {
@@ -253,21 +211,27 @@ impl Filter for Lattice {
         // Of the classic operator for both kinds: published normalised figures are made with it.
         let ones = vec![1.0; self.points];
         let mut out = vec![0.0; self.points];
-        self.run(Some(Direction::Forward), &ones, 1, Scaling::NONE, &mut out, &mut Scratch::new());
+        self.run(Some(Direction::Forward), &ones, 1, Scaling::NONE, &mut out, &mut Workspace::new());
         out
     }
 
-    fn among(&self, features: &[f32]) -> Option<Box<dyn Filter>> {
-        // Without the vertices that no point has left, some of the paths from point to point are missing; the weights of
-        // those that are left stay what they were.
-        Some(Box::new(Self::new(features, self.dims, self.blur).ok()?))
-    }
-
-    fn as_lattice(&self) -> Option<&Lattice> {
-        Some(self)
+    fn workspace_bytes(&self, channels: usize) -> u64 {
+        workspace_bytes(self.rows, channels) as u64
     }
 
     fn size_hint(&self) -> usize {
         self.vertices
+    }
+
+    fn subset(&self, points: &[u32]) -> Option<Box<dyn Operator>> {
+        Some(Box::new(self.among(points)?))
+    }
+
+    fn ordered(&self) -> Option<&dyn Ordered> {
+        Some(self)
+    }
+
+    fn fused(&self) -> Option<&dyn Fused> {
+        Some(self)
     }
 }

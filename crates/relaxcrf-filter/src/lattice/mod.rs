@@ -9,38 +9,27 @@
 //! energies, since x'Ax = x'A'x, but fit for bounds and for monotone descent.
 
 mod apply;
-mod bands;
-mod binned;
-mod chains;
-mod embed;
-mod inner;
+mod build;
+mod fused;
 mod kernels;
-mod layered;
-mod runs;
-mod settle;
-mod size;
-mod sparse;
-mod sweep;
-mod table;
+mod ordered;
+mod simplices;
+mod subset;
 
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use self::bands::{BLOCK, Band, Copies, locate, points_per_band};
-use self::chains::{Chains, find_chains};
-use self::embed::Embedding;
-use self::sparse::Neighbours;
-use self::table::{Packing, Word};
+use self::build::{Band, Chains, Copies, Embedding, Packing, Word, find_chains, locate};
+use self::ordered::Neighbours;
+use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
 use crate::error::{Error, Result};
+use crate::operator::check_features;
 
-pub use self::apply::{layer_bytes, scratch_bytes};
-pub use self::embed::MAX_DIMS;
-pub use self::settle::Settlement;
-pub use self::size::LatticeSize;
-pub(crate) use self::sparse::Reach;
-pub use self::sweep::sweep_bytes;
-pub use self::sweep::{POINTS_PER_UPDATE, Points, Sweep, SweepTerm, Tables};
+pub use self::apply::{layer_bytes, workspace_bytes};
+pub use self::build::{LatticeSize, MAX_DIMS};
+pub(crate) use self::kernels::{MAX_ROW_WIDTH, add_table, largest_changes, row_width};
+pub(crate) use self::ordered::LocalValues;
 
 /// Which lattice operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +64,7 @@ impl Lattice {
     /// Builds the lattice on `features`: one row of `dims` values per point, in units of the kernel's
     /// standard deviation.
     pub fn new(features: &[f32], dims: usize, blur: Blur) -> Result<Self> {
-        super::check_features(features, dims, MAX_DIMS, "lattice")?;
+        check_features(features, dims, MAX_DIMS, "lattice")?;
         if features.is_empty() {
             return Err(Error::value("number of points", 0, "at least 1"));
         }
@@ -146,7 +135,7 @@ impl Lattice {
         let alpha = self.alpha();
         self.weights[..self.points * m]
             .par_chunks(m)
-            .with_min_len(BLOCK)
+            .with_min_len(POINTS_PER_BLOCK)
             .map(|b| {
                 let mut sum = 0.0;
                 for j in 0..m {

@@ -1,11 +1,14 @@
+use super::simplices::Runs;
 use super::*;
-use crate::{Direction, Filter, Scaling, Scratch, simd};
+use crate::fused::{FusedPass, FusedTerm, Tables};
+use crate::ordered::{Binned, Ordered, between_by_indicator};
+use crate::{Direction, Factors, Fused, Operator, Scaling, Workspace, simd};
 
 fn column(lattice: &Lattice, direction: Direction, source: usize) -> Vec<f32> {
-    let mut x = vec![0.0; lattice.len()];
+    let mut x = vec![0.0; lattice.points()];
     x[source] = 1.0;
-    let mut out = vec![0.0; lattice.len()];
-    lattice.apply(direction, &x, 1, Scaling::NONE, &mut out, &mut Scratch::new());
+    let mut out = vec![0.0; lattice.points()];
+    lattice.apply(direction, &x, 1, Scaling::NONE, &mut out, &mut Workspace::new());
     out
 }
 
@@ -98,7 +101,7 @@ fn points_far_apart_do_not_see_each_other() {
         }
         let values: Vec<f32> = (0..6000).map(|a| (a % 7) as f32).collect();
         let mut out = vec![0.0; 6000];
-        lattice.apply(Direction::Forward, &values, 1, Scaling::NONE, &mut out, &mut Scratch::new());
+        lattice.apply(Direction::Forward, &values, 1, Scaling::NONE, &mut out, &mut Workspace::new());
         for a in 0..6000 {
             assert!((out[a] - values[a] * alone[a]).abs() < 1e-4, "{dims} dimensions: {} at {a}", out[a]);
         }
@@ -217,12 +220,12 @@ fn threads_do_not_change_a_bit() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let lattice = Lattice::new(&features, 5, Blur::Symmetric).unwrap();
-            let mut scratch = Scratch::new();
+            let mut workspace = Workspace::new();
             let mut out = vec![0.0; values.len()];
-            lattice.apply(Direction::Forward, &values, 21, Scaling::NONE, &mut out, &mut scratch);
+            lattice.apply(Direction::Forward, &values, 21, Scaling::NONE, &mut out, &mut workspace);
             let mut binned = vec![0.0; 5000];
-            let b = crate::Binned { bins: &bins, count: 37, table: &table };
-            lattice.apply_binned(b, Scaling::NONE, &mut binned, &mut scratch);
+            let b = Binned { bins: &bins, count: 37, table: &table };
+            lattice.apply_binned(b, Scaling::NONE, &mut binned, &mut workspace);
             out.extend(binned);
             out.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
         })
@@ -239,12 +242,12 @@ fn between_sets_equals_the_whole_operator() {
         let lattice = Lattice::new(&features, 3, blur).unwrap();
         let weights: Vec<f32> = (0..400).map(|a| 1.0 + (a % 5) as f32).collect();
         let scaling = Scaling { left: Some(&weights), right: Some(&weights), gain: 0.3, add: false };
-        let mut scratch = Scratch::new();
+        let mut workspace = Workspace::new();
         let mut want = vec![0.5; 400];
-        crate::between_by_indicator(&lattice, &sources, &targets, scaling, &mut want, &mut scratch);
+        between_by_indicator(&lattice, &sources, &targets, scaling, &mut want, &mut workspace);
         for _ in 0..2 {
             let mut got = vec![0.5; 400];
-            lattice.between(&sources, &targets, scaling, &mut got, &mut scratch.reach);
+            lattice.between(&sources, &targets, scaling, &mut got, &mut workspace.local);
             for (g, w) in got.iter().zip(&want) {
                 assert!((g - w).abs() < 1e-4 * (1.0 + w.abs()), "{g} against {w}");
             }
@@ -252,32 +255,32 @@ fn between_sets_equals_the_whole_operator() {
     }
 }
 
-/// Everything that is compiled twice, on one set of inputs: build, apply, bins, one step of a sweep.
+/// Everything that is compiled twice, on one set of inputs: build, apply, bins, one step of a pass.
 fn all_kernels(features: &[f32], dims: usize, channels: usize) -> Vec<u32> {
     let n = features.len() / dims;
     let lattice = Lattice::new(features, dims, Blur::Symmetric).unwrap();
     let values = cloud(n, channels);
     let weights: Vec<f32> = (0..n).map(|a| 1.0 + (a % 7) as f32 * 0.3).collect();
     let scaling = Scaling { left: Some(&weights), right: Some(&weights), gain: 0.7, add: false };
-    let mut scratch = Scratch::new();
+    let mut workspace = Workspace::new();
     let mut out = vec![0.0; n * channels];
-    lattice.apply(Direction::Forward, &values, channels, scaling, &mut out, &mut scratch);
+    lattice.apply(Direction::Forward, &values, channels, scaling, &mut out, &mut workspace);
     for count in [20, 50] {
         let bins: Vec<u16> = (0..n).map(|a| ((a / 3) % count) as u16).collect();
         let table: Vec<f32> = (0..count * count).map(|i| (i % 11) as f32 - 5.0).collect();
         let mut binned = vec![0.0; n];
-        let b = crate::Binned { bins: &bins, count, table: &table };
-        lattice.apply_binned(b, scaling, &mut binned, &mut scratch);
+        let b = Binned { bins: &bins, count, table: &table };
+        lattice.apply_binned(b, scaling, &mut binned, &mut workspace);
         out.extend(binned);
     }
-    let sweep = Sweep::new(vec![SweepTerm { lattice: &lattice, scaling }], channels).unwrap();
+    let pass = FusedPass::new(vec![FusedTerm { operator: &lattice, scaling }], channels).unwrap();
     let mut tables = Tables::default();
-    sweep.start(&values, &mut tables);
+    pass.start(&values, &mut tables);
     let mut beliefs = vec![0.0; n * channels];
-    sweep.step::<f64>(&mut beliefs, &mut tables, |points, out| {
-        let rows = &mut points.rows[..points.count * points.stride];
+    pass.step::<f64>(&mut beliefs, &mut tables, |block, out| {
+        let rows = &mut block.rows[..block.count * block.stride];
         rows.iter_mut().for_each(|v| *v /= 1.0 + v.abs());
-        simd::keep_rows(rows, points.stride, channels, out);
+        simd::keep_rows(rows, block.stride, channels, out);
         0.0
     });
     out.extend(beliefs);
@@ -308,15 +311,15 @@ fn several_bands_equal_the_plain_sums() {
     assert!(lattice.bands.len() > 1 && lattice.rows() > lattice.vertices());
     let values = cloud(n, channels);
     let mut out = vec![0.0; n * channels];
-    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut out, &mut Scratch::new());
+    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut out, &mut Workspace::new());
     // A few sources at a time go through the other code, vertex by vertex.
     let targets: Vec<u32> = (0..n as u32).step_by(97).collect();
     let mut want = vec![0.0; n];
-    let mut reach = Reach::default();
+    let mut local = LocalValues::default();
     for (b, row) in values.chunks_exact(channels).enumerate() {
         let scaling = Scaling { gain: row[1], ..Scaling::NONE };
         if b % 400 == 0 {
-            lattice.between(&[b as u32], &targets, scaling, &mut want, &mut reach);
+            lattice.between(&[b as u32], &targets, scaling, &mut want, &mut local);
         }
     }
     let mut few = vec![0.0; n];
@@ -324,20 +327,21 @@ fn several_bands_equal_the_plain_sums() {
         few[b] = values[b * channels + 1];
     }
     let mut got = vec![0.0; n];
-    lattice.apply(Direction::Forward, &few, 1, Scaling::NONE, &mut got, &mut Scratch::new());
+    lattice.apply(Direction::Forward, &few, 1, Scaling::NONE, &mut got, &mut Workspace::new());
     for &a in &targets {
         let (g, w) = (got[a as usize], want[a as usize]);
         assert!((g - w).abs() < 1e-4 * (1.0 + w.abs()), "point {a}: {g} against {w}");
     }
-    let sweep = Sweep::new(vec![SweepTerm { lattice: &lattice, scaling: Scaling::NONE }], channels).unwrap();
+    let pass =
+        FusedPass::new(vec![FusedTerm { operator: &lattice, scaling: Scaling::NONE }], channels).unwrap();
     let mut tables = Tables::default();
-    sweep.start(&values, &mut tables);
-    let mut swept = vec![0.0; n * channels];
-    sweep.read::<f64>(&mut swept, &mut tables, |points, out| {
-        simd::keep_rows(points.rows, points.stride, channels, out);
+    pass.start(&values, &mut tables);
+    let mut read = vec![0.0; n * channels];
+    pass.read::<f64>(&mut read, &mut tables, |block, out| {
+        simd::keep_rows(block.rows, block.stride, channels, out);
         0.0
     });
-    for (s, o) in swept.iter().zip(&out) {
+    for (s, o) in read.iter().zip(&out) {
         assert!((s - o).abs() < 1e-5 * (1.0 + o.abs()));
     }
 }
@@ -351,10 +355,10 @@ fn a_channel_left_over_by_full_blocks_is_filtered_as_alone() {
     assert_eq!(lattice.block_width(channels), 8, "{} rows", lattice.rows());
     let values: Vec<f32> = cloud(40_000, channels).iter().map(|v| v - 2.0).collect();
     let mut together = vec![0.0; values.len()];
-    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut together, &mut Scratch::new());
+    lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut together, &mut Workspace::new());
     let last: Vec<f32> = values.iter().skip(channels - 1).step_by(channels).copied().collect();
     let mut alone = vec![0.0; last.len()];
-    lattice.apply(Direction::Forward, &last, 1, Scaling::NONE, &mut alone, &mut Scratch::new());
+    lattice.apply(Direction::Forward, &last, 1, Scaling::NONE, &mut alone, &mut Workspace::new());
     for (row, want) in together.chunks_exact(channels).zip(&alone) {
         near(row[channels - 1], *want);
     }
@@ -370,10 +374,10 @@ fn a_channel_left_over_by_wide_blocks_is_filtered_as_alone() {
         let values: Vec<f32> = cloud(150, channels).iter().map(|v| v - 2.0).collect();
         let mut together = vec![0.0; values.len()];
         let forward = Direction::Forward;
-        lattice.apply(forward, &values, channels, Scaling::NONE, &mut together, &mut Scratch::new());
+        lattice.apply(forward, &values, channels, Scaling::NONE, &mut together, &mut Workspace::new());
         let last: Vec<f32> = values.iter().skip(channels - 1).step_by(channels).copied().collect();
         let mut alone = vec![0.0; last.len()];
-        lattice.apply(forward, &last, 1, Scaling::NONE, &mut alone, &mut Scratch::new());
+        lattice.apply(forward, &last, 1, Scaling::NONE, &mut alone, &mut Workspace::new());
         for (row, want) in together.chunks_exact(channels).zip(&alone) {
             assert!((row[channels - 1] - want).abs() < 1e-4 * (1.0 + want.abs()), "{dims} dimensions");
         }
@@ -390,15 +394,74 @@ fn bins_weighed_at_many_vertices_are_sums_of_indicators() {
     let bins: Vec<u16> = (0..points).map(|a| (a * a % count) as u16).collect();
     let table: Vec<f32> = (0..count * count).map(|k| (k as f32).sin()).collect();
     let mut got = vec![0.0; points];
-    let binned = crate::Binned { bins: &bins, count, table: &table };
-    lattice.apply_binned(binned, Scaling::NONE, &mut got, &mut Scratch::new());
+    let binned = Binned { bins: &bins, count, table: &table };
+    lattice.apply_binned(binned, Scaling::NONE, &mut got, &mut Workspace::new());
     let mut indicators = vec![0.0; points * count];
     bins.iter().enumerate().for_each(|(a, &b)| indicators[a * count + usize::from(b)] = 1.0);
     let mut sums = vec![0.0; points * count];
-    lattice.apply(Direction::Forward, &indicators, count, Scaling::NONE, &mut sums, &mut Scratch::new());
+    lattice.apply(Direction::Forward, &indicators, count, Scaling::NONE, &mut sums, &mut Workspace::new());
     for (a, (got, sums)) in got.iter().zip(sums.chunks_exact(count)).enumerate() {
         let weights = &table[usize::from(bins[a]) * count..][..count];
         let want: f32 = weights.iter().zip(sums).map(|(w, s)| w * s).sum();
         assert!((got - want).abs() < 1e-3 * sums.iter().sum::<f32>(), "point {a}: {got} against {want}");
+    }
+}
+
+/// What is not checked in the inner loops is checked once for each block.
+#[test]
+fn tables_that_lack_a_row_are_refused() {
+    for dims in [2, 5] {
+        let lattice = Lattice::new(&cloud(50, dims), dims, Blur::Symmetric).unwrap();
+        let band = &lattice.bands[0];
+        let width = 8;
+        let run = |rows: usize, values: usize| {
+            let runs = || Runs::new(band, 0, &lattice.weights);
+            let (mut table, mut out) = (vec![1.0; rows * width], vec![1.0; values]);
+            let no_factors = || Factors::from_point(None, 1.0, 0);
+            let sliced = std::panic::catch_unwind(move || {
+                kernels::slice_block(width, runs(), no_factors(), &table, &mut out, width, false);
+                kernels::splat_block(width, runs(), no_factors(), &out, width, &mut table);
+            });
+            sliced.is_ok()
+        };
+        let (rows, values) = (band.rows.len(), 50 * width);
+        assert!(run(rows, values), "{dims} dimensions");
+        assert!(!run(rows - 1, values) && !run(1, values) && !run(0, values), "{dims} dimensions");
+        assert!(!run(rows, values - 1) && !run(rows, 0), "{dims} dimensions");
+    }
+}
+
+#[test]
+fn subset_equals_the_lattice_built_on_its_points() {
+    for (points, dims) in [(3000, 2), (40_000, 5)] {
+        let features = cloud(points, dims);
+        for blur in [Blur::Classic, Blur::Symmetric] {
+            let whole = Lattice::new(&features, dims, blur).unwrap();
+            let kept: Vec<u32> = (0..points as u32).filter(|a| a % 7 < 3).rev().collect();
+            let rows: Vec<f32> =
+                kept.iter().flat_map(|&a| &features[a as usize * dims..][..dims]).copied().collect();
+            let (subset, built) = (whole.among(&kept).unwrap(), Lattice::new(&rows, dims, blur).unwrap());
+            assert_eq!(subset.size(), built.size());
+            let values = cloud(kept.len(), 4);
+            let apply = |lattice: &Lattice| {
+                let mut out = vec![0.0; values.len()];
+                let scaling = Scaling::NONE;
+                lattice.apply(Direction::Forward, &values, 4, scaling, &mut out, &mut Workspace::new());
+                out
+            };
+            assert_eq!(apply(&subset), apply(&built), "{points} points");
+        }
+    }
+    assert!(Lattice::new(&[0.5], 1, Blur::Classic).unwrap().among(&[]).is_none());
+}
+
+#[test]
+fn workspace_is_no_larger_than_stated() {
+    for (dims, channels) in [(2, 1), (2, 21), (5, 7), (5, 70)] {
+        let lattice = Lattice::new(&cloud(20_000, dims), dims, Blur::Symmetric).unwrap();
+        let (mut out, mut workspace) = (vec![0.0; 20_000 * channels], Workspace::new());
+        let values = cloud(20_000, channels);
+        lattice.apply(Direction::Forward, &values, channels, Scaling::NONE, &mut out, &mut workspace);
+        assert!(workspace.bytes() > 0 && workspace.bytes() <= lattice.workspace_bytes(channels));
     }
 }

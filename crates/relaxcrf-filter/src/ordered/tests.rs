@@ -13,9 +13,9 @@ fn cloud(n: usize, dims: usize, side: f32, seed: u64) -> Vec<f32> {
 }
 
 fn run(filter: &Exact, values: &[f32], mode: OrderedMode) -> Vec<f32> {
-    let channels = values.len() / filter.len().max(1);
+    let channels = values.len() / filter.points().max(1);
     let mut out = vec![0.0; values.len()];
-    ordered(filter, values, channels, mode, Scaling::NONE, &mut out, &mut Scratch::new());
+    ordered(filter, values, channels, mode, Scaling::NONE, &mut out, &mut Workspace::new());
     out
 }
 
@@ -71,7 +71,7 @@ fn channels_and_scalings_are_kept_apart() {
     ];
     for mode in modes() {
         let mut out = [10.0; 6];
-        ordered(&filter, &values, 2, mode, scaling, &mut out, &mut Scratch::new());
+        ordered(&filter, &values, 2, mode, scaling, &mut out, &mut Workspace::new());
         assert_close(&out, &wanted, 1e-5);
     }
 }
@@ -103,7 +103,7 @@ fn huber_table_gives_the_smoothed_gradient() {
         (bins, table)
     };
     let mut out = [0.0; 3];
-    binned_channels(&filter, &values, 1, bins_of, Scaling::NONE, &mut out, &mut Scratch::new());
+    binned_channels(&filter, &values, 1, bins_of, Scaling::NONE, &mut out, &mut Workspace::new());
     assert_close(&out, &[0.5 + 0.25 * 0.5, -0.5 - 0.5 * 0.75, 0.5 * 0.75 - 0.25 * 0.5], 1e-6);
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use relaxcrf::Image;
-use relaxcrf::filter::{Blur, Filter, Lattice, OrderedMode, Scaling, Scratch, calibrate, ordered};
+use relaxcrf::filter::{Blur, Lattice, Operator, OrderedMode, Scaling, Workspace, calibrate, ordered};
 use relaxcrf_io as io;
 use serde::Serialize;
 
@@ -150,7 +150,7 @@ fn line(width: usize, height: usize, sigma: f64) -> Result<Line> {
         let order: Vec<f32> = (0..pixels).map(|a| a as f32 / pixels as f32).collect();
         let mut out = vec![0.0; pixels];
         let mode = OrderedMode::DivideAndConquer { leaf: 1 };
-        ordered(&lattice, &order, 1, mode, Scaling::NONE, &mut out, &mut Scratch::new());
+        ordered(&lattice, &order, 1, mode, Scaling::NONE, &mut out, &mut Workspace::new());
         out
     });
     // Without the 1/2 in its exponent a Gaussian is one of a standard deviation smaller by the root of 2.
@@ -334,7 +334,7 @@ fn write(study: &FilterStudy, args: &FilterStudyOptions) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use relaxcrf::filter::{Direction, Exact};
+    use relaxcrf::filter::{Direction, Exact, Ordered};
 
     use super::*;
 
@@ -348,10 +348,10 @@ mod tests {
         let n = width * height;
         let (full, half) = true_sums(width, height, sigma);
         let mut out = vec![0.0; n];
-        exact.apply(Direction::Forward, &vec![1.0; n], 1, Scaling::NONE, &mut out, &mut Scratch::new());
+        exact.apply(Direction::Forward, &vec![1.0; n], 1, Scaling::NONE, &mut out, &mut Workspace::new());
         let order: Vec<f32> = (0..n).map(|a| a as f32 / n as f32).collect();
         let mut z = vec![0.0; n];
-        exact.apply_ordered(&order, 1, Scaling::NONE, &mut z, &mut Scratch::new());
+        exact.apply_ordered(&order, 1, Scaling::NONE, &mut z, &mut Workspace::new());
         for a in 0..n {
             assert!((full[a] - f64::from(out[a])).abs() < 1e-4, "{a}");
             assert!((half[a] - f64::from(z[a])).abs() < 1e-4, "{a}");

@@ -13,7 +13,7 @@ use crate::beliefs::Beliefs;
 use crate::model::Model;
 use crate::rows;
 use crate::solver::{Context, ROUNDING, Solver, Step};
-use relaxcrf_filter::lattice::Points;
+use relaxcrf_filter::fused::Block;
 use relaxcrf_filter::reduce::{row_sum, sum_by_rows};
 use relaxcrf_filter::simd::keep_rows;
 
@@ -92,7 +92,7 @@ impl<'m> MeanField<'m> {
 
 /// New beliefs of some pixels, in their rows and in `next`; their own part of the free energy, and the pairwise part
 /// of the old beliefs `y`.
-fn update_points(model: &Model, points: Points, y: &[f32], step: f32, next: &mut [f32]) -> Sums {
+fn update_points(model: &Model, points: Block, y: &[f32], step: f32, next: &mut [f32]) -> Sums {
     let (labels, stride) = (model.labels(), points.stride);
     let range = points.first * labels..(points.first + points.count) * labels;
     let (linear, old) = (&model.linear()[range.clone()], &y[range]);

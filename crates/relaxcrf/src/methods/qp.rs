@@ -287,7 +287,7 @@ mod tests {
     use super::*;
     use crate::ModelBuilder;
     use crate::model::FilterKind;
-    use relaxcrf_filter::{Direction, Scratch};
+    use relaxcrf_filter::{Direction, Workspace};
 
     /// A step with the labels that are held, and the least energy of the others, is a step with all labels.
     #[test]
@@ -311,7 +311,7 @@ mod tests {
                 let y: Vec<f32> = (0..POINTS).flat_map(row).collect();
                 let mut filtered = vec![0.0; y.len()];
                 let forward = Direction::Forward;
-                model.pairwise().apply(forward, &y, labels, &mut filtered, &mut Scratch::new());
+                model.pairwise().apply(forward, &y, labels, &mut filtered, &mut Workspace::new());
                 (y, filtered)
             };
             let step = |model: &Model, labels: usize, others: Option<&[f32]>| {

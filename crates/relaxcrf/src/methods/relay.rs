@@ -7,13 +7,14 @@ use rayon::prelude::*;
 
 use crate::model::Model;
 use crate::solver::Context;
-use relaxcrf_filter::lattice::{POINTS_PER_UPDATE, Points, Sweep, Tables};
+use relaxcrf_filter::POINTS_PER_BLOCK;
+use relaxcrf_filter::fused::{Block, FusedPass, Tables};
 use relaxcrf_filter::reduce::rows_per_chunk;
 
 /// K of the beliefs that were put in last.
 pub(super) enum Relay<'m> {
     /// In vertex tables.
-    Swept { sweep: Sweep<'m>, tables: Tables },
+    Swept { sweep: FusedPass<'m>, tables: Tables },
     /// In full.
     Stored { filtered: Vec<f32> },
 }
@@ -58,7 +59,7 @@ impl<'m> Relay<'m> {
         context: &mut Context,
         y: &[f32],
         next: &mut [f32],
-        update: impl Fn(Points, &mut [f32]) -> Sums + Sync,
+        update: impl Fn(Block, &mut [f32]) -> Sums + Sync,
     ) -> Sums {
         match self {
             Self::Swept { sweep, tables } => {
@@ -69,26 +70,26 @@ impl<'m> Relay<'m> {
                 context.filter(y, filtered);
                 let labels = context.model().labels();
                 let stride = labels.next_multiple_of(8);
-                let chunk = rows_per_chunk(labels).next_multiple_of(POINTS_PER_UPDATE);
+                let chunk = rows_per_chunk(labels).next_multiple_of(POINTS_PER_BLOCK);
                 let parts: Vec<Sums> = next
                     .par_chunks_mut(chunk * labels)
                     .zip(filtered.par_chunks(chunk * labels))
                     .enumerate()
                     .map(|(c, (next, filtered))| {
-                        let mut rows = vec![0.0; POINTS_PER_UPDATE * stride];
+                        let mut rows = vec![0.0; POINTS_PER_BLOCK * stride];
                         let mut sums = Sums::default();
-                        let blocks = next.chunks_mut(POINTS_PER_UPDATE * labels);
+                        let blocks = next.chunks_mut(POINTS_PER_BLOCK * labels);
                         for (k, (next, filtered)) in
-                            blocks.zip(filtered.chunks(POINTS_PER_UPDATE * labels)).enumerate()
+                            blocks.zip(filtered.chunks(POINTS_PER_BLOCK * labels)).enumerate()
                         {
                             for (row, from) in
                                 rows.chunks_exact_mut(stride).zip(filtered.chunks_exact(labels))
                             {
                                 row[..labels].copy_from_slice(from);
                             }
-                            let first = c * chunk + k * POINTS_PER_UPDATE;
+                            let first = c * chunk + k * POINTS_PER_BLOCK;
                             let count = next.len() / labels;
-                            sums += update(Points { first, count, rows: &mut rows, stride }, next);
+                            sums += update(Block { first, count, rows: &mut rows, stride }, next);
                         }
                         sums
                     })

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::model::{FilterKind, ModelBuilder};
     use crate::solver::Settings;
-    use relaxcrf_filter::{Direction, Scratch};
+    use relaxcrf_filter::{Direction, Workspace};
 
     const POINTS: usize = 9;
     const LABELS: usize = 4;
@@ -248,7 +248,7 @@ mod tests {
         let unit: Vec<f32> =
             (0..POINTS * POINTS).map(|k| f32::from(u8::from(k / POINTS == k % POINTS))).collect();
         let mut k = vec![0.0; POINTS * POINTS];
-        model.pairwise().apply(Direction::Forward, &unit, POINTS, &mut k, &mut Scratch::new());
+        model.pairwise().apply(Direction::Forward, &unit, POINTS, &mut k, &mut Workspace::new());
         let all: f64 = k.iter().map(|&v| f64::from(v)).sum();
         let label = |a: usize| usize::from(labeling().as_slice()[a]);
         for (pair, got) in got.iter().enumerate() {

@@ -7,7 +7,7 @@
 //! messages. If that bound exceeds [`NEGLIGIBLE`] anywhere, the updates are repeated with all labels. So the logits of
 //! dropped labels are off by at most that bound, and those of the others only by what follows from it.
 //!
-//! Blocks of points that have converged are skipped as well ([`Sweep::step_unsettled`]), until the last update. Two labels
+//! Blocks of points that have converged are skipped as well ([`FusedPass::step_active_blocks`]), until the last update. Two labels
 //! have a simpler form of their own: see `two_labels.rs`.
 
 mod run;
@@ -23,13 +23,14 @@ use self::run::Run;
 pub(super) use self::solver::FromStart;
 use crate::rows::simplex::{keep_points, softmax_points};
 use crate::rows::{self, LARGEST_LOGIT};
-use relaxcrf_filter::lattice::{POINTS_PER_UPDATE, Points, Settlement, Sweep, SweepTerm, Tables};
+use relaxcrf_filter::POINTS_PER_BLOCK;
+use relaxcrf_filter::fused::{Block, ConvergedBlock, FusedPass, FusedTerm, Tables};
 use relaxcrf_filter::simd::least_of_lanes;
 
 /// The message that a dropped label may be denied.
 pub const NEGLIGIBLE: f32 = 0.03;
 
-/// Points are as good as certain of a label when the logarithm of its odds is this: belief 0.9985.
+/// Block are as good as certain of a label when the logarithm of its odds is this: belief 0.9985.
 const CERTAIN: f32 = 6.5;
 /// And this is when they begin to count as certain.
 const SETTLED: f32 = 7.5;
@@ -55,12 +56,12 @@ pub struct Updates<'a> {
     /// Energies.
     pub unary: Option<&'a [f32]>,
     /// Kernels; at least one.
-    pub terms: Vec<SweepTerm<'a>>,
+    pub terms: Vec<FusedTerm<'a>>,
 }
 
 /// The labels that are filtered at some stage of a run.
 struct Stage<'a> {
-    sweep: Sweep<'a>,
+    sweep: FusedPass<'a>,
     /// The labels of the lanes. The rest, if there is one, has a lane behind them.
     kept: Vec<usize>,
     rest: Option<Rest>,
@@ -145,7 +146,7 @@ impl<'a> Stage<'a> {
     }
 
     /// From messages to beliefs. Returns the largest message that the rest is denied.
-    fn update(&self, problem: &Updates, mut points: Points) -> Most {
+    fn update(&self, problem: &Updates, mut points: Block) -> Most {
         match &self.rest {
             None => {
                 let energies = problem.rows_from(points.first).map(|u| &u[..points.count * problem.labels]);
@@ -164,16 +165,20 @@ impl<'a> Stage<'a> {
     }
 
     /// [`Stage::update`], and whether all points agree about a label by now.
-    fn update_and_settle(&self, problem: &Updates, points: Points) -> (Most, Option<Settlement>) {
-        let Points { first, count, rows, stride } = points;
-        let denied = self.update(problem, Points { first, count, rows, stride });
+    fn update_and_settle(&self, problem: &Updates, points: Block) -> (Most, Option<ConvergedBlock>) {
+        let Block { first, count, rows, stride } = points;
+        let denied = self.update(problem, Block { first, count, rows, stride });
         let mut least = vec![0.0f32; stride];
         least_of_lanes(&rows[..count * stride], stride, &mut least);
         let best = least[..self.kept.len()].iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let settlement = best.and_then(|(lane, &belief)| {
             let odds = (belief / (1.0 - belief).max(f32::EPSILON)).ln();
             // Messages for the label and against it move, and those of the rest, which do not count above.
-            (odds > SETTLED).then(|| Settlement { lane, value: 1.0, slack: (odds - CERTAIN) / 3.0 })
+            (odds > SETTLED).then(|| ConvergedBlock {
+                lane,
+                value: 1.0,
+                change_budget: (odds - CERTAIN) / 3.0,
+            })
         });
         (denied, settlement)
     }
@@ -182,10 +187,10 @@ impl<'a> Stage<'a> {
     fn without_negligible(&self, problem: &Updates<'a>, tables: &mut Tables) -> Option<Stage<'a>> {
         let lanes = self.lanes();
         let sample = self.sweep.sample(SAMPLE, tables, |points| {
-            let Points { first, count, rows, stride } = points;
+            let Block { first, count, rows, stride } = points;
             let reach = rows[..count * stride].chunks_exact(stride).map(|row| row[..lanes].iter().sum());
             let reach = Most(reach.fold(0.0, f32::max));
-            self.update(problem, Points { first, count, rows, stride });
+            self.update(problem, Block { first, count, rows, stride });
             let mut beliefs = vec![Most(0.0); lanes];
             for near in rows[..count * stride].chunks(NEAR * stride) {
                 let mut sums = vec![0.0f32; lanes];
@@ -207,7 +212,7 @@ impl<'a> Stage<'a> {
         if new >= old || new > (old / 2).max(2 * GROUP) {
             return None;
         }
-        let sweep = Sweep::new(problem.terms.clone(), lanes)?;
+        let sweep = FusedPass::new(problem.terms.clone(), lanes)?;
         let rest = self.lump(problem, &kept, sweep.stride(), reach)?;
         Some(Stage { sweep, kept, rest: Some(rest) })
     }
@@ -220,17 +225,17 @@ impl<'a> Stage<'a> {
         // The old rest is no label.
         gone[self.kept.len()..].fill(0.0);
         let old = self.sweep.stride();
-        const PIECE: usize = 64 * POINTS_PER_UPDATE;
+        const PIECE: usize = 64 * POINTS_PER_BLOCK;
         let pieces = rest.energies.par_chunks_mut(PIECE * stride).zip(rest.shares.par_chunks_mut(PIECE));
         let possible = pieces.enumerate().map(|(piece, (energies, shares))| {
             // Without energies all labels are alike: none is negligible, and this is not called.
             let unary = problem.unary.unwrap_or(&[]);
-            let mut lumps = [[0.0f32; 3]; POINTS_PER_UPDATE];
+            let mut lumps = [[0.0f32; 3]; POINTS_PER_BLOCK];
             let mut possible = true;
             let blocks =
-                energies.chunks_mut(POINTS_PER_UPDATE * stride).zip(shares.chunks_mut(POINTS_PER_UPDATE));
+                energies.chunks_mut(POINTS_PER_BLOCK * stride).zip(shares.chunks_mut(POINTS_PER_BLOCK));
             for (k, (energies, shares)) in blocks.enumerate() {
-                let first = piece * PIECE + k * POINTS_PER_UPDATE;
+                let first = piece * PIECE + k * POINTS_PER_BLOCK;
                 let (from, width, old_shares) = match &self.rest {
                     None => (&unary[first * problem.labels..], problem.labels, None),
                     Some(r) => (&r.energies[first * old..], old, Some(&r.shares[first..])),
@@ -259,10 +264,10 @@ impl<'a> Stage<'a> {
         let (places, gone) = self.lanes_of(&next.kept);
         let stride = next.sweep.stride();
         self.sweep.change(&next.sweep, tables, |points, rows| {
-            let Points { first, count, rows: from, stride: old } = points;
-            let denied = self.update(problem, Points { first, count, rows: from, stride: old });
+            let Block { first, count, rows: from, stride: old } = points;
+            let denied = self.update(problem, Block { first, count, rows: from, stride: old });
             // The rest is as believed in as the most believed of those that go there.
-            let mut best = [0.0f32; POINTS_PER_UPDATE];
+            let mut best = [0.0f32; POINTS_PER_BLOCK];
             rows::best_of_gone(&from[..count * old], old, &gone, &mut best);
             rows.fill(0.0);
             for ((row, from), &best) in
@@ -279,10 +284,10 @@ impl<'a> Stage<'a> {
     fn finish(&self, problem: &Updates, all: &Stage, tables: &mut Tables, q: &mut [f32]) -> Most {
         let (labels, stride) = (problem.labels, all.sweep.stride());
         self.sweep.read(q, tables, |points, q| {
-            let Points { first, count, rows, stride: old } = points;
+            let Block { first, count, rows, stride: old } = points;
             if self.rest.is_none() {
-                self.update(problem, Points { first, count, rows, stride: old });
-                keep_points(&Points { first, count, rows, stride: old }, labels, q);
+                self.update(problem, Block { first, count, rows, stride: old });
+                keep_points(&Block { first, count, rows, stride: old }, labels, q);
                 return Most(0.0);
             }
             let mut full = vec![0.0f32; count * stride];
@@ -291,8 +296,8 @@ impl<'a> Stage<'a> {
                 self.kept.iter().zip(row).for_each(|(&label, &message)| full[label] = message);
                 denied = denied.max(row[self.kept.len()]);
             }
-            let points = Points { first, count, rows: &mut full, stride };
-            all.update(problem, Points { first, count, rows: points.rows, stride });
+            let points = Block { first, count, rows: &mut full, stride };
+            all.update(problem, Block { first, count, rows: points.rows, stride });
             keep_points(&points, labels, q);
             Most(denied)
         })

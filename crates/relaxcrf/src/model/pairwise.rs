@@ -7,9 +7,10 @@ use rayon::prelude::*;
 use super::kernel::{Features, Grid, Kernel};
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
-use relaxcrf_filter::lattice::{Sweep, SweepTerm};
+use relaxcrf_filter::fused::{FusedPass, FusedTerm};
 use relaxcrf_filter::{
-    Binned, Calibration, Direction, Filter, Layers, OrderedMode, Scaling, Scratch, calibrate, ordered,
+    Binned, Calibration, Direction, Layers, Operator, OrderedMode, Scaling, Workspace, binned_sums,
+    calibrate, ordered, softened_sums,
 };
 
 /// How a kernel K is scaled, with n = K·1.
@@ -58,7 +59,7 @@ pub struct Term {
     /// As laid out for the filter; empty if the kernel itself holds them.
     features: Vec<f32>,
     dims: usize,
-    filter: Box<dyn Filter>,
+    filter: Box<dyn Operator>,
     left: Option<Vec<f32>>,
     right: Option<Vec<f32>>,
     /// Weight times calibrated scale.
@@ -73,7 +74,7 @@ impl Term {
     }
 
     /// The operator behind it.
-    pub fn filter(&self) -> &dyn Filter {
+    pub fn filter(&self) -> &dyn Operator {
         self.filter.as_ref()
     }
 
@@ -182,13 +183,14 @@ impl Pairwise {
     /// The operator between some of the points: every entry is between zero and the whole operator's, to which it is close
     /// where the points lie together. `None` where that would be no faster.
     pub(super) fn among(&self, points: &[usize]) -> Option<Self> {
+        let subset: Vec<u32> = points.iter().map(|&a| a as u32).collect();
         let term = |t: &Term| {
             let rows: Vec<f32> =
                 points.iter().flat_map(|&a| &t.features()[a * t.dims..(a + 1) * t.dims]).copied().collect();
             let some =
                 |all: &Option<Vec<f32>>| all.as_ref().map(|all| points.iter().map(|&a| all[a]).collect());
             Some(Term {
-                filter: t.filter.among(&rows)?,
+                filter: t.filter.subset(&subset)?,
                 kernel: Kernel { features: Features::Given { rows, dims: t.dims }, weight: t.kernel.weight },
                 features: Vec::new(),
                 dims: t.dims,
@@ -204,7 +206,7 @@ impl Pairwise {
 
     fn find_row_sums(&self) -> Vec<f32> {
         let mut sums = vec![0.0; self.points];
-        self.apply(Direction::Forward, &vec![1.0; self.points], 1, &mut sums, &mut Scratch::new());
+        self.apply(Direction::Forward, &vec![1.0; self.points], 1, &mut sums, &mut Workspace::new());
         sums
     }
 
@@ -276,7 +278,7 @@ impl Pairwise {
         x: &[f32],
         channels: usize,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        scratch: &mut Workspace,
     ) {
         if self.terms.is_empty() {
             out.fill(0.0);
@@ -287,26 +289,27 @@ impl Pairwise {
     }
 
     /// The operator as a sweep over `channels` values per point, if all kernels are lattices.
-    pub fn sweep(&self, channels: usize) -> Option<Sweep<'_>> {
-        Sweep::new(self.sweep_terms()?, channels)
+    pub fn sweep(&self, channels: usize) -> Option<FusedPass<'_>> {
+        FusedPass::new(self.sweep_terms()?, channels)
     }
 
     /// The kernels as terms of a sweep, if all are lattices.
-    pub(crate) fn sweep_terms(&self) -> Option<Vec<SweepTerm<'_>>> {
-        fn term(t: &Term) -> Option<SweepTerm<'_>> {
+    pub(crate) fn sweep_terms(&self) -> Option<Vec<FusedTerm<'_>>> {
+        fn term(t: &Term) -> Option<FusedTerm<'_>> {
             let scaling = t.scaling(Direction::Forward, false);
-            t.filter.as_lattice().map(|lattice| SweepTerm { lattice, scaling })
+            t.filter.fused().map(|operator| FusedTerm { operator, scaling })
         }
         self.terms.iter().map(term).collect()
     }
 
     /// `out_a = Σ_b K_ab table[bin_a][bin_b]`.
-    pub fn apply_binned(&self, binned: Binned, out: &mut [f32], scratch: &mut Scratch) {
+    pub fn apply_binned(&self, binned: Binned, out: &mut [f32], scratch: &mut Workspace) {
         if self.terms.is_empty() {
             out.fill(0.0);
         }
         for (m, term) in self.terms.iter().enumerate() {
-            term.filter.apply_binned(binned, term.scaling(Direction::Forward, m > 0), out, scratch);
+            let scaling = term.scaling(Direction::Forward, m > 0);
+            binned_sums(term.filter.as_ref(), binned, scaling, out, scratch);
         }
     }
 }
@@ -319,7 +322,7 @@ impl Pairwise {
         channels: usize,
         mode: OrderedMode,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        scratch: &mut Workspace,
     ) {
         if self.terms.is_empty() {
             out.fill(0.0);
@@ -340,7 +343,7 @@ impl Pairwise {
         channels: usize,
         cells: usize,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        scratch: &mut Workspace,
     ) {
         let mut column = vec![0.0; self.points];
         let mut result = vec![0.0; self.points];
@@ -359,12 +362,13 @@ impl Pairwise {
         cells: usize,
         row_sums: &[f32],
         out: &mut [f32],
-        scratch: &mut Scratch,
+        scratch: &mut Workspace,
     ) {
         let layers = Layers { values: x, cells };
         out.fill(0.0);
         for term in &self.terms {
-            term.filter.apply_layers(layers, term.scaling(Direction::Forward, true), out, scratch);
+            let scaling = term.scaling(Direction::Forward, true);
+            softened_sums(term.filter.as_ref(), layers, scaling, out, scratch);
         }
         for ((o, &x), &d) in out.iter_mut().zip(x).zip(row_sums) {
             *o = layers.share_of_row_sum(x) * d - *o;
@@ -385,7 +389,7 @@ fn computed_once(value: &OnceLock<Vec<f32>>, compute: impl FnOnce() -> Vec<f32>)
 
 /// The factors of each row and column. Empty rows (a kernel without neighbours cannot be, since a point
 /// always sees itself) are guarded against all the same.
-fn scalings(normalization: Normalization, filter: &dyn Filter) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
+fn scalings(normalization: Normalization, filter: &dyn Operator) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
     let sums = || filter.normalizer().into_par_iter().with_min_len(1 << 14);
     let inverse = || sums().map(|n| 1.0 / (n + 1e-20)).collect::<Vec<f32>>();
     match normalization {

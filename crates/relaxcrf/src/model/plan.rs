@@ -2,7 +2,7 @@
 
 use super::kernel::{Features, Kernel};
 use crate::error::{Error, Result};
-use relaxcrf_filter::{Blur, Exact, Filter, Lattice, Separable};
+use relaxcrf_filter::{Blur, Exact, Lattice, Operator, Separable};
 
 /// The filter a user asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,7 +80,7 @@ pub(super) fn build(
     features: &[f32],
     dims: usize,
     sizes: &[usize],
-) -> Result<Box<dyn Filter>> {
+) -> Result<Box<dyn Operator>> {
     Ok(match (choice, &kernel.features) {
         (FilterKind::Exact, _) => Box::new(Exact::new(features.to_vec(), dims)?),
         (FilterKind::Separable, Features::Position { sigma }) => {

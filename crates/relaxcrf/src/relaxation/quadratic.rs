@@ -270,7 +270,7 @@ mod tests {
     fn filtered(model: &Model, y: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; y.len()];
         let forward = relaxcrf_filter::Direction::Forward;
-        model.pairwise().apply(forward, y, model.labels(), &mut out, &mut relaxcrf_filter::Scratch::new());
+        model.pairwise().apply(forward, y, model.labels(), &mut out, &mut relaxcrf_filter::Workspace::new());
         out
     }
 

@@ -1,7 +1,7 @@
 //! Row operations on the simplex: softmax and the Euclidean projection.
 
 use crate::rows;
-use relaxcrf_filter::lattice::Points;
+use relaxcrf_filter::fused::Block;
 use relaxcrf_filter::simd::{LANES, exp_or_nothing, fold, keep_rows};
 
 /// Replaces logits by `exp(v_i) / Σ exp(v_j)`. A row of nothing but `-∞` becomes uniform.
@@ -23,15 +23,15 @@ pub fn softmax_rows(rows: &mut [f32], width: usize) {
     }
 }
 
-/// The update of mean field for a block of points of a [`Sweep`](relaxcrf_filter::lattice::Sweep): messages become
+/// The update of mean field for a block of points of a [`FusedPass`](relaxcrf_filter::FusedPass): messages become
 /// beliefs, `softmax(messages - energies)`; `energies` are those of the block's points, `labels` each.
-pub fn softmax_points(points: &mut Points, labels: usize, energies: Option<&[f32]>) {
+pub fn softmax_points(points: &mut Block, labels: usize, energies: Option<&[f32]>) {
     let rows = &mut points.rows[..points.count * points.stride];
     rows::softmax_rows(rows, points.stride, labels, 1.0, energies);
 }
 
 /// Copies the block's rows, without padding, to where they are kept: one row of `labels` per point.
-pub fn keep_points(points: &Points, labels: usize, out: &mut [f32]) {
+pub fn keep_points(points: &Block, labels: usize, out: &mut [f32]) {
     keep_rows(points.rows, points.stride, labels, out);
 }
 

@@ -7,14 +7,14 @@ use crate::energy::{self, Energy};
 use crate::labeling::Labeling;
 use crate::model::Model;
 use crate::rows::gather::{gather, held_labels, spread};
-use relaxcrf_filter::{Direction, OrderedMode, Scratch};
+use relaxcrf_filter::{Direction, OrderedMode, Workspace};
 
 /// Hands a solver the model's operator and counts every use of it.
 #[derive(Debug)]
 pub struct Context<'m> {
     model: &'m Model,
     settings: &'m Settings,
-    scratch: Scratch,
+    scratch: Workspace,
     deadline: Option<Instant>,
     counts: Counts,
     /// Ordered calls for some of the pixels that do not make up a whole one yet.
@@ -52,7 +52,7 @@ impl<'m> Context<'m> {
         Self {
             model,
             settings,
-            scratch: Scratch::new(),
+            scratch: Workspace::new(),
             deadline,
             counts: Counts::default(),
             part_of_call: 0.0,

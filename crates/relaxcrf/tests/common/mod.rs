@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use relaxcrf::filter::{Direction, Scratch};
+use relaxcrf::filter::{Direction, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::{Settings, Solution, solve};
 use relaxcrf::{Labeling, Model, ModelBuilder, energy};
@@ -31,10 +31,14 @@ pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
 
 /// What holds for every run of every method: bounds are below energies and never fall, energies never rise.
 fn check_bounds(model: &Model, solution: &Solution, method: &str) {
-    let slack = 1e-9 * model.scale();
+    let change_budget = 1e-9 * model.scale();
     if let Some(bound) = &solution.lower_bound {
         let energy = solution.energy.total();
-        assert!(bound.value <= energy + slack, "{method}: bound {} above the energy {energy}", bound.value);
+        assert!(
+            bound.value <= energy + change_budget,
+            "{method}: bound {} above the energy {energy}",
+            bound.value
+        );
         assert!(!bound.source.is_empty());
     }
     for pair in solution.trace.windows(2) {
@@ -186,6 +190,6 @@ pub fn operator(model: &Model) -> Vec<f32> {
     let n = model.pixels();
     let unit: Vec<f32> = (0..n * n).map(|k| f32::from(u8::from(k / n == k % n))).collect();
     let mut out = vec![0.0; n * n];
-    model.pairwise().apply(Direction::Forward, &unit, n, &mut out, &mut Scratch::new());
+    model.pairwise().apply(Direction::Forward, &unit, n, &mut out, &mut Workspace::new());
     out
 }

@@ -2,7 +2,7 @@
 
 use super::two_labels::TwoLabels;
 use super::{GROUP, Most, NEGLIGIBLE, Stage, Updates};
-use relaxcrf_filter::lattice::{Sweep, Tables};
+use relaxcrf_filter::fused::{FusedPass, Tables};
 
 /// A run of updates, advanced one update at a time.
 ///
@@ -102,7 +102,7 @@ pub(super) struct ManyLabels<'a> {
 
 impl<'a> ManyLabels<'a> {
     pub fn new(problem: &Updates<'a>, looks: usize) -> Option<Self> {
-        let sweep = Sweep::new(problem.terms.clone(), problem.labels)?;
+        let sweep = FusedPass::new(problem.terms.clone(), problem.labels)?;
         let all = Stage { sweep, kept: (0..problem.labels).collect(), rest: None };
         Some(Self { all, reduced: None, looks, denied: Most(0.0) })
     }
@@ -128,7 +128,7 @@ impl<'a> ManyLabels<'a> {
         self.looks = self.looks.saturating_sub(1);
         self.denied += match &next {
             Some(next) => stage.change(problem, next, tables),
-            None => stage.sweep.step_unsettled(tables, |points| stage.update_and_settle(problem, points)),
+            None => stage.sweep.step_active_blocks(tables, |points| stage.update_and_settle(problem, points)),
         };
         if next.is_some() {
             self.reduced = next;

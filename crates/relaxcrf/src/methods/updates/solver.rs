@@ -4,7 +4,7 @@ use super::{Run, Updates};
 use crate::beliefs::Beliefs;
 use crate::model::Model;
 use crate::solver::{Context, Solver, Step};
-use relaxcrf_filter::lattice::Tables;
+use relaxcrf_filter::fused::Tables;
 
 /// The updates of a Potts model with at least two labels, all of whose kernels are lattices; `None` for other models.
 fn on_lattices(model: &Model) -> Option<Updates<'_>> {

@@ -1,6 +1,6 @@
 use super::run::ManyLabels;
 use super::*;
-use relaxcrf_filter::{Blur, Direction, Filter, Lattice, Scaling, Scratch};
+use relaxcrf_filter::{Blur, Direction, Lattice, Operator, Scaling, Workspace};
 
 const SIDE: usize = 96;
 const POINTS: usize = SIDE * SIDE;
@@ -31,7 +31,7 @@ fn both(labels: usize, unary: Option<&[f32]>, gain: f32) -> (Vec<f32>, Vec<f32>,
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
     let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
     let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain, add: false };
-    let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling }];
     let updates = Updates { labels, points: POINTS, unary, terms };
     let (mut thinned, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
     let go = AtomicBool::new(false);
@@ -135,9 +135,9 @@ fn vector_code_gives_the_bits_of_scalar_code() {
 fn settled_points_stay_certain_while_messages_move_within_the_slack() {
     const LABELS: usize = 5;
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
-    let terms = vec![SweepTerm { lattice: &lattice, scaling: Scaling::NONE }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling: Scaling::NONE }];
     let problem = Updates { labels: LABELS, points: POINTS, unary: None, terms: terms.clone() };
-    let sweep = Sweep::new(terms, LABELS).unwrap();
+    let sweep = FusedPass::new(terms, LABELS).unwrap();
     let stride = sweep.stride();
     let stage = Stage { sweep, kept: (0..LABELS).collect(), rest: None };
     let mut settled = 0;
@@ -152,26 +152,30 @@ fn settled_points_stay_certain_while_messages_move_within_the_slack() {
             let others = (0..LABELS).filter(|&l| l != 3).map(|l| row[l].exp());
             row[3] - others.sum::<f32>().ln()
         };
-        let rows: Vec<f32> = (0..POINTS_PER_UPDATE * stride)
+        let rows: Vec<f32> = (0..POINTS_PER_BLOCK * stride)
             .map(|i| if i % stride < LABELS { message(i / stride, i % stride) } else { 0.0 })
             .collect();
         let least = rows.chunks_exact(stride).take(count).map(odds).fold(f32::INFINITY, f32::min);
         let mut beliefs = rows.clone();
-        let points = Points { first: 0, count, rows: &mut beliefs, stride };
+        let points = Block { first: 0, count, rows: &mut beliefs, stride };
         let (denied, settlement) = stage.update_and_settle(&problem, points);
         assert_eq!(denied.0, 0.0, "nothing was dropped");
         assert_eq!(settlement.is_some(), least > SETTLED, "odds {least}");
-        let Some(Settlement { lane, value, slack }) = settlement else { continue };
+        let Some(ConvergedBlock { lane, value, change_budget }) = settlement else { continue };
         assert_eq!((lane, value), (3, 1.0));
-        assert!(slack > 0.0, "settled for nothing");
+        assert!(change_budget > 0.0, "settled for nothing");
         // Three moves use it up: the label's own, the others', and that of the rest. Odds much higher are not told so well.
         if least < 10.0 {
-            assert!((least - 3.0 * slack - CERTAIN).abs() < 0.02, "odds {least}, slack {slack}");
+            assert!(
+                (least - 3.0 * change_budget - CERTAIN).abs() < 0.02,
+                "odds {least}, change_budget {change_budget}"
+            );
         }
         // The worst that can happen: all messages move against the label.
         for row in rows.chunks_exact(stride).take(count) {
-            let moved: Vec<f32> = (0..LABELS).map(|l| row[l] + if l == 3 { -slack } else { slack }).collect();
-            assert!(odds(&moved) >= CERTAIN, "odds {} after moves of {slack}", odds(&moved));
+            let moved: Vec<f32> =
+                (0..LABELS).map(|l| row[l] + if l == 3 { -change_budget } else { change_budget }).collect();
+            assert!(odds(&moved) >= CERTAIN, "odds {} after moves of {change_budget}", odds(&moved));
         }
         settled += 1;
     }
@@ -220,17 +224,17 @@ fn what_dropped_labels_are_told_is_bounded_from_the_pass_on_in_which_they_are_dr
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
     let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
     let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain: 3.0, add: false };
-    let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling }];
     let problem = Updates { labels: LABELS, points: POINTS, unary: Some(&unary), terms: terms.clone() };
     let filtered = |rows: &[f32]| {
         let mut out = vec![0.0; rows.len()];
         let lanes = rows.len() / POINTS;
-        lattice.apply(Direction::Forward, rows, lanes, scaling, &mut out, &mut Scratch::new());
+        lattice.apply(Direction::Forward, rows, lanes, scaling, &mut out, &mut Workspace::new());
         out
     };
     let largest_of_rest =
         |rows: &[f32], lanes: usize| rows.chunks_exact(lanes).map(|row| row[lanes - 1]).fold(0.0, f32::max);
-    let sweep = |lanes| Sweep::new(terms.clone(), lanes).unwrap();
+    let sweep = |lanes| FusedPass::new(terms.clone(), lanes).unwrap();
 
     let mut tables = Tables::default();
     let all = Stage { sweep: sweep(LABELS), kept: (0..LABELS).collect(), rest: None };
@@ -273,7 +277,7 @@ fn what_dropped_labels_are_told_is_bounded_from_the_pass_on_in_which_they_are_dr
 
 /// A stage of all labels with the messages of `softmax(-φ)` in its tables.
 fn first_stage<'a>(problem: &Updates<'a>, tables: &mut Tables) -> Stage<'a> {
-    let sweep = Sweep::new(problem.terms.clone(), problem.labels).unwrap();
+    let sweep = FusedPass::new(problem.terms.clone(), problem.labels).unwrap();
     let all = Stage { sweep, kept: (0..problem.labels).collect(), rest: None };
     all.sweep.fill(tables, |points| {
         points.rows.fill(0.0);
@@ -291,7 +295,7 @@ fn labels_are_dropped_by_what_they_would_be_told() {
     let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
     for gain in [0.5, 2.0, 4.0] {
         let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain, add: false };
-        let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+        let terms = vec![FusedTerm { operator: &lattice, scaling }];
         let problem = Updates { labels: LABELS, points: POINTS, unary: Some(&unary), terms };
         let mut tables = Tables::default();
         let all = first_stage(&problem, &mut tables);
@@ -314,7 +318,7 @@ fn labels_are_dropped_by_what_they_would_be_told() {
 #[test]
 fn labels_are_dropped_if_rows_are_shorter_without_them() {
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
-    let terms = vec![SweepTerm { lattice: &lattice, scaling: Scaling { gain: 1e-3, ..Scaling::NONE } }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling: Scaling { gain: 1e-3, ..Scaling::NONE } }];
     // Labels, how many of them are likely, and whether the others are dropped. Rows hold the likely ones and the rest in
     // groups of eight; they have to be half as long or have two groups at most.
     let cases = [
@@ -349,7 +353,7 @@ fn what_the_sample_does_not_show_makes_the_run_start_over() {
     let labels = 21;
     let mut unary = energies(labels, 12.0);
     // A label that only the points of one block believe in, one that is not in the sample.
-    for a in 5 * POINTS_PER_UPDATE..6 * POINTS_PER_UPDATE {
+    for a in 5 * POINTS_PER_BLOCK..6 * POINTS_PER_BLOCK {
         unary[a * labels + 7] = -8.0;
     }
     let (thinned, full, denied) = both(labels, Some(&unary), 6.0);
@@ -361,13 +365,13 @@ fn what_the_sample_does_not_show_makes_the_run_start_over() {
 fn repeated(iterations: usize) -> (usize, Vec<f32>, Vec<f32>) {
     let labels = 21;
     let mut unary = energies(labels, 12.0);
-    for a in 5 * POINTS_PER_UPDATE..6 * POINTS_PER_UPDATE {
+    for a in 5 * POINTS_PER_BLOCK..6 * POINTS_PER_BLOCK {
         unary[a * labels + 7] = -8.0;
     }
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
     let scale: Vec<f32> = lattice.normalizer().iter().map(|n| 1.0 / n.sqrt()).collect();
     let scaling = Scaling { left: Some(&scale), right: Some(&scale), gain: 6.0, add: false };
-    let terms = vec![SweepTerm { lattice: &lattice, scaling }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling }];
     let problem = Updates { labels, points: POINTS, unary: Some(&unary), terms };
     let (mut q, mut full) = (vec![0.0; POINTS * labels], vec![0.0; POINTS * labels]);
     attempt(&problem, 0, iterations, &mut full);
@@ -394,15 +398,15 @@ fn labels_dropped_one_after_the_other_are_as_if_dropped_at_once() {
     let labels = 45;
     let unary = energies(labels, 5.0);
     let lattice = Lattice::new(&features(), 3, Blur::Classic).unwrap();
-    let terms = vec![SweepTerm { lattice: &lattice, scaling: Scaling::NONE }];
+    let terms = vec![FusedTerm { operator: &lattice, scaling: Scaling::NONE }];
     let problem = Updates { labels, points: POINTS, unary: Some(&unary), terms };
     let all = first_stage(&problem, &mut Tables::default());
     let without = |stage: &Stage, kept: &[usize]| {
-        let sweep = Sweep::new(problem.terms.clone(), kept.len() + 1).unwrap();
+        let sweep = FusedPass::new(problem.terms.clone(), kept.len() + 1).unwrap();
         stage.lump(&problem, kept, sweep.stride(), 1.0).unwrap()
     };
     let (some, few) = ((0..20).collect::<Vec<_>>(), [0, 2, 9]);
-    let sweep = Sweep::new(problem.terms.clone(), some.len() + 1).unwrap();
+    let sweep = FusedPass::new(problem.terms.clone(), some.len() + 1).unwrap();
     let between = Stage { sweep, rest: Some(without(&all, &some)), kept: some };
     let (at_once, in_turn) = (without(&all, &few), without(&between, &few));
     let lanes = few.len() + 1;

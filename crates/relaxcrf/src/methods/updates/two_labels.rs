@@ -4,11 +4,11 @@ use rayon::prelude::*;
 
 use super::{CERTAIN, SETTLED, Updates};
 use crate::rows::simplex::logistic;
-use relaxcrf_filter::lattice::{Points, Settlement, Sweep, Tables};
+use relaxcrf_filter::fused::{Block, ConvergedBlock, FusedPass, Tables};
 
 /// The messages for label 1 less those for label 0 are `K (q_1 - q_0) = K (2 q_1 - 1)`.
 pub(super) struct TwoLabels<'a> {
-    sweep: Sweep<'a>,
+    sweep: FusedPass<'a>,
     /// By how much each point's energies prefer label 1.
     preference: Vec<f32>,
 }
@@ -16,7 +16,7 @@ pub(super) struct TwoLabels<'a> {
 impl<'a> TwoLabels<'a> {
     /// `None` without kernels.
     pub fn new(problem: &Updates<'a>) -> Option<Self> {
-        Some(Self { sweep: Sweep::new(problem.terms.clone(), 1)?, preference: Vec::new() })
+        Some(Self { sweep: FusedPass::new(problem.terms.clone(), 1)?, preference: Vec::new() })
     }
 
     /// Puts `softmax(-φ)` into the tables.
@@ -40,7 +40,7 @@ impl<'a> TwoLabels<'a> {
 
     /// Replaces the beliefs in the tables by those of the next update.
     pub fn advance(&self, tables: &mut Tables) {
-        self.sweep.step_unsettled(tables, |mut points| (0.0, self.update(&mut points, &mut [])));
+        self.sweep.step_active_blocks(tables, |mut points| (0.0, self.update(&mut points, &mut [])));
     }
 
     /// Writes the beliefs of the next update, two per point.
@@ -52,7 +52,7 @@ impl<'a> TwoLabels<'a> {
     }
 
     /// From messages to `2 q_1 - 1`, and to both beliefs in `out`.
-    fn update(&self, points: &mut Points, out: &mut [f32]) -> Option<Settlement> {
+    fn update(&self, points: &mut Block, out: &mut [f32]) -> Option<ConvergedBlock> {
         let rows = &mut points.rows[..points.count];
         rows.iter_mut().zip(&self.preference[points.first..]).for_each(|(m, &p)| *m += p);
         let settlement = settlement(rows);
@@ -66,12 +66,12 @@ impl<'a> TwoLabels<'a> {
 }
 
 /// Whether all points of a block clearly prefer the same label.
-fn settlement(logits: &[f32]) -> Option<Settlement> {
+fn settlement(logits: &[f32]) -> Option<ConvergedBlock> {
     let sign = logits.first()?.signum();
     // NaN, after an overflow, prefers none.
     if !logits.iter().all(|&v| sign * v > SETTLED) {
         return None;
     }
     let odds = logits.iter().fold(f32::INFINITY, |least, &v| least.min(sign * v));
-    Some(Settlement { lane: 0, value: sign, slack: odds - CERTAIN })
+    Some(ConvergedBlock { lane: 0, value: sign, change_budget: odds - CERTAIN })
 }

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bands::points_per_band;
+use super::super::{bounding_box, kernels, unfit};
 use super::embed::{Embedding, MAX_DIMS};
 use super::table::{Packing, Table, Word};
-use super::{Lattice, bounding_box, inner, unfit};
+use crate::blocks::points_per_band;
 use crate::error::Result;
+use crate::operator::check_features;
 
 /// The numbers that a lattice's memory depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl LatticeSize {
             .par_iter()
             .map(|band| {
                 let rows = features(band.clone());
-                crate::check_features(&rows, dims, MAX_DIMS, "lattice")?;
+                check_features(&rows, dims, MAX_DIMS, "lattice")?;
                 Ok(bounding_box(&rows, dims))
             })
             .collect::<Result<_>>()?;
@@ -73,7 +74,7 @@ fn count<W: Word>(
         .map(|band| {
             let rows = features(band.clone());
             let mut weights = vec![0.0; band.len() * (embedding.dims() + 1)];
-            inner::locate::<W>(&rows, embedding, packing, &mut weights).into_keys_and_runs()
+            kernels::locate::<W>(&rows, embedding, packing, &mut weights).into_keys_and_runs()
         })
         .collect::<Option<_>>()?;
     let rows = found.iter().map(|(keys, _)| keys.len()).sum();
@@ -85,17 +86,4 @@ fn count<W: Word>(
         }
     }
     Some((table.len(), rows, runs))
-}
-
-impl Lattice {
-    /// The numbers that its memory depends on.
-    pub fn size(&self) -> LatticeSize {
-        LatticeSize {
-            points: self.points,
-            dims: self.dims,
-            vertices: self.vertices,
-            rows: self.rows,
-            runs: self.bands.iter().map(|band| band.simplices.runs()).sum(),
-        }
-    }
 }

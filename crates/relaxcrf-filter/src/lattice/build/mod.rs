@@ -5,28 +5,26 @@
 //! bands. So bands splat side by side without sharing a row, and the sums come out the same for any number of
 //! threads: a band's in the order of its points, then band by band.
 
+mod chains;
+mod embed;
+mod size;
+mod table;
+
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::embed::{Embedding, LANES, Lanes, Simplex};
-use super::inner;
-use super::runs::Simplices;
-use super::table::{Packing, Table, Word};
-
-/// Points per call of the kernels: their rows stay in the nearest cache.
-pub(super) const BLOCK: usize = 64;
-
-/// Fewer points than this are not worth a band of their own.
-const LEAST_POINTS: usize = 1 << 14;
-/// Bands share vertices, and each copy of a vertex costs: more bands than this are for very large machines.
-const MOST_BANDS: usize = 16;
-
-/// Points per band, a multiple of [`BLOCK`].
-pub(super) fn points_per_band(points: usize) -> usize {
-    let bands = (points / LEAST_POINTS).clamp(1, MOST_BANDS);
-    points.div_ceil(bands).next_multiple_of(BLOCK)
-}
+pub(super) use self::chains::{Chains, MISSING, find_chains};
+pub(super) use self::embed::Embedding;
+pub use self::embed::MAX_DIMS;
+use self::embed::{LANES, Lanes, Simplex};
+pub use self::size::LatticeSize;
+use self::table::Table;
+pub(super) use self::table::{Packing, Word};
+use super::kernels;
+pub(super) use super::kernels::WEIGHT_PADDING;
+use super::simplices::Simplices;
+use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
 
 /// The vertices of a band's points.
 #[derive(Debug)]
@@ -58,11 +56,11 @@ pub(super) struct Located<W> {
 
 /// One band before its vertices are known to the others: ids are numbers of the band's own `keys`, the rest is
 /// as in [`Simplices`].
-struct Local<W> {
-    keys: Vec<W>,
-    block_runs: Vec<u32>,
-    run_ends: Vec<u8>,
-    ids: Vec<u32>,
+pub(super) struct Local<W> {
+    pub keys: Vec<W>,
+    pub block_runs: Vec<u32>,
+    pub run_ends: Vec<u8>,
+    pub ids: Vec<u32>,
 }
 
 /// Locates all points and numbers the vertices; `None` when 32 bits run out.
@@ -75,16 +73,32 @@ pub(super) fn locate<W: Word>(
     let m = dims + 1;
     let points = features.len() / dims;
     let per_band = points_per_band(points);
-    let mut weights = vec![0.0f32; points * m + inner::WEIGHT_PADDING];
+    let mut weights = vec![0.0f32; points * m + kernels::WEIGHT_PADDING];
     let locals: Vec<Local<W>> = weights[..points * m]
         .par_chunks_mut(per_band * m)
         .zip(features.par_chunks(per_band * dims))
-        .map(|(weights, features)| inner::locate(features, embedding, packing, weights))
+        .map(|(weights, features)| kernels::locate(features, embedding, packing, weights))
         .collect::<Vec<_>>()
         .into_iter()
         .map(|l: Builder<W>| l.finish())
         .collect::<Option<_>>()?;
 
+    let Joined { bands, copies, table, row_of } = join_bands(points, m, locals)?;
+    Some(Located { bands, copies, weights, table, row_of })
+}
+
+/// All bands with their vertices numbered.
+pub(super) struct Joined<W> {
+    pub bands: Vec<Band>,
+    pub copies: Copies,
+    pub table: Table<W>,
+    /// The row of every vertex, by its number in `table`.
+    pub row_of: Vec<u32>,
+}
+
+/// Numbers the vertices of all bands, those of earlier bands first; `None` when 32 bits run out.
+pub(super) fn join_bands<W: Word>(points: usize, m: usize, locals: Vec<Local<W>>) -> Option<Joined<W>> {
+    let per_band = points_per_band(points);
     // Number the vertices band by band: the order does not depend on who found them when.
     let mut table = Table::<W>::with_capacity(locals.iter().map(|l| l.keys.len()).sum());
     let mut row_of: Vec<u32> = Vec::new();
@@ -122,7 +136,7 @@ pub(super) fn locate<W: Word>(
         Band { points, rows, simplices }
     });
     let bands = bands.collect();
-    Some(Located { bands, copies: group(copied), weights, table, row_of })
+    Some(Joined { bands, copies: group(copied), table, row_of })
 }
 
 /// Groups copies by owner. The sort keeps copies of one owner in the order of their rows, which is band order.
@@ -166,7 +180,7 @@ impl<'p, W: Word> Builder<'p, W> {
             last: None,
             local: Local {
                 keys: Vec::new(),
-                block_runs: Vec::with_capacity(points / BLOCK + 2),
+                block_runs: Vec::with_capacity(points / POINTS_PER_BLOCK + 2),
                 run_ends: Vec::with_capacity(points / 2),
                 ids: Vec::with_capacity(points / 2 * m),
             },
@@ -178,7 +192,7 @@ impl<'p, W: Word> Builder<'p, W> {
     /// The next point, by the first vertex of its simplex and the steps from there, three bits each.
     #[inline(always)]
     fn add(&mut self, base: W, steps: u32) {
-        let place = self.points % BLOCK;
+        let place = self.points % POINTS_PER_BLOCK;
         self.points += 1;
         let runs = self.local.run_ends.len();
         if place == 0 {
@@ -206,7 +220,7 @@ impl<'p, W: Word> Builder<'p, W> {
 
     /// As `add`, for dimensions whose steps do not fit a word.
     fn add_simplex(&mut self, simplex: &Simplex) {
-        let place = self.points % BLOCK;
+        let place = self.points % POINTS_PER_BLOCK;
         self.points += 1;
         if place == 0 {
             self.local.block_runs.push(self.local.run_ends.len() as u32);

@@ -5,43 +5,51 @@
 
 use rayon::prelude::*;
 
-use super::Lattice;
-use super::apply::factors;
-use super::bands::{BLOCK, points_per_band};
-use super::kernels::Factors;
-use super::runs::Runs;
-use crate::{Direction, Layers, Scaling, Scratch};
+use super::super::Lattice;
+use super::super::simplices::Runs;
+use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
+use crate::operator::{Direction, Factors, Scaling, Workspace};
+use crate::ordered::Layers;
 
 /// Vertex rows per parallel task.
 const ROWS_PER_TASK: usize = 1024;
 
 impl Lattice {
-    /// [`Filter::apply_layers`](crate::Filter::apply_layers) with rows of W > `layers.cells`.
-    pub(super) fn run_layers<const W: usize>(
+    /// [`Operator::apply_layers`](crate::Operator::apply_layers) with rows of W > `layers.cells`.
+    pub(in crate::lattice) fn run_layers<const W: usize>(
         &self,
         layers: Layers,
         scaling: Scaling,
         out: &mut [f32],
-        scratch: &mut Scratch,
+        workspace: &mut Workspace,
     ) {
         let size = self.rows * W;
-        scratch.first.resize(size.max(scratch.first.len()), 0.0);
-        let table = &mut scratch.first[..size];
+        workspace.first.resize(size.max(workspace.first.len()), 0.0);
+        let table = &mut workspace.first[..size];
         self.fill(W, table, |band, rows| {
-            for (k, first) in band.points.clone().step_by(BLOCK).enumerate() {
+            for (k, first) in band.points.clone().step_by(POINTS_PER_BLOCK).enumerate() {
                 let runs = Runs::new(band, k, &self.weights);
-                splat::<W>(runs, factors(scaling.right, 1.0, first), layers, first, rows);
+                splat::<W>(runs, Factors::from_point(scaling.right, 1.0, first), layers, first, rows);
             }
         });
-        let gain = scaling.gain * self.blur(W, self.order(Direction::Forward), table, &mut scratch.second);
+        let gain =
+            scaling.gain * self.blur_table(W, self.order(Direction::Forward), table, &mut workspace.second);
         table.par_chunks_mut(ROWS_PER_TASK * W).for_each(|rows| add_up::<W>(rows, layers.cells));
         let table = &*table;
         out.par_chunks_mut(points_per_band(self.points)).zip(&self.bands).for_each(|(out, band)| {
             let table = &table[band.rows.start * W..band.rows.end * W];
-            for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-                let first = band.points.start + k * BLOCK;
+            for (k, out) in out.chunks_mut(POINTS_PER_BLOCK).enumerate() {
+                let first = band.points.start + k * POINTS_PER_BLOCK;
                 let runs = Runs::new(band, k, &self.weights);
-                slice::<W>(runs, factors(scaling.left, gain, first), layers, first, table, scaling.add, out);
+                slice::<W>(
+                    runs,
+                    Factors::from_point(scaling.left, gain, first),
+                    layers,
+                    first,
+                    table,
+                    scaling.add,
+                    out,
+                );
             }
         });
     }

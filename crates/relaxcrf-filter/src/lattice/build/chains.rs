@@ -9,12 +9,12 @@ use rayon::prelude::*;
 use super::table::{Packing, Table, Word};
 
 /// No vertex there.
-pub(super) const MISSING: u32 = u32::MAX;
+pub(in crate::lattice) const MISSING: u32 = u32::MAX;
 
 /// The runs along one axis, as rows of the vertex table. Vertices without neighbours are left out: the blur does
 /// not change them.
 #[derive(Debug)]
-pub(super) struct Chains {
+pub(in crate::lattice) struct Chains {
     /// The rows of all runs, one run after the other.
     pub order: Vec<u32>,
     /// Where each run starts in `order`, and the end of the last.
@@ -22,7 +22,7 @@ pub(super) struct Chains {
 }
 
 /// Finds the runs along every axis; `row_of` tells where a vertex stands in the table of rows.
-pub(super) fn find_chains<W: Word>(
+pub(in crate::lattice) fn find_chains<W: Word>(
     table: &Table<W>,
     row_of: &[u32],
     packing: &Packing,
@@ -65,6 +65,30 @@ fn link(next: &[u32], row_of: &[u32]) -> Chains {
     Chains { order, starts }
 }
 
+impl Chains {
+    /// The runs that are left when rows are renamed to `row_of[row]` and those that are [`MISSING`] there left out.
+    pub fn subset(&self, row_of: &[u32]) -> Self {
+        let (mut order, mut starts) = (Vec::new(), vec![0]);
+        for run in self.starts.windows(2) {
+            let rows = self.order[run[0] as usize..run[1] as usize].iter().map(|&row| row_of[row as usize]);
+            let mut start = order.len();
+            for row in rows.chain([MISSING]) {
+                if row != MISSING {
+                    order.push(row);
+                    continue;
+                }
+                if order.len() > start + 1 {
+                    starts.push(order.len() as u32);
+                } else {
+                    order.truncate(start);
+                }
+                start = order.len();
+            }
+        }
+        Self { order, starts }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +99,13 @@ mod tests {
         let chains = link(&[3, MISSING, MISSING, 1, MISSING, 4], &[10, 11, 12, 13, 14, 15]);
         assert_eq!(chains.order, [10, 13, 11, 15, 14]);
         assert_eq!(chains.starts, [0, 3, 5]);
+    }
+
+    #[test]
+    fn runs_are_cut_where_rows_are_left_out() {
+        let chains = Chains { order: vec![0, 1, 2, 3, 4, 5, 6, 7, 8], starts: vec![0, 6, 9] };
+        // Rows 2 and 7 are gone: 6 and 8 are alone then.
+        let left = chains.subset(&[5, 4, MISSING, 3, 2, 1, 6, MISSING, 0]);
+        assert_eq!((&left.order[..], &left.starts[..]), (&[5, 4, 3, 2, 1][..], &[0, 2, 5][..]));
     }
 }

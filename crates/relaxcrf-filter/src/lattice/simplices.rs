@@ -1,12 +1,13 @@
 //! Which simplex every point of a band lies in.
 //!
 //! Neighbouring points in the same simplex form a run, which has its vertices only once. Runs end at multiples of
-//! [`BLOCK`] points, the unit that the kernels work on.
+//! [`POINTS_PER_BLOCK`] points, the unit that the kernels work on.
 //!
-//! The kernels of `simd.rs` do not look at each index again: all are checked here, once, and nothing outside this file can
+//! The unchecked kernels do not look at each index again: all are checked here, once, and nothing outside this file can
 //! change them afterwards.
 
-use super::bands::{BLOCK, Band};
+use super::build::Band;
+use crate::blocks::POINTS_PER_BLOCK;
 
 /// The simplices of a band's points, all indices within their bounds.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Simplices {
     rows: usize,
     /// For every block of points its first run, and the end.
     block_runs: Vec<u32>,
-    /// Where each run ends in its block: 1 to [`BLOCK`].
+    /// Where each run ends in its block: 1 to [`POINTS_PER_BLOCK`].
     run_ends: Vec<u8>,
     /// The run of every point, counted from its block's first.
     run_of: Vec<u8>,
@@ -34,12 +35,15 @@ impl Simplices {
         let largest = ids.iter().fold(0, |a: u32, &id| a.max(id));
         assert!(ids.is_empty() || (largest as usize) < rows, "lattice vertex out of range");
         assert!(ids.len() == m * run_ends.len(), "every run needs its vertices");
-        let mut run_of: Vec<u8> = Vec::with_capacity(block_runs.len() * BLOCK);
+        let mut run_of: Vec<u8> = Vec::with_capacity(block_runs.len() * POINTS_PER_BLOCK);
         for (block, runs) in block_runs.windows(2).enumerate() {
-            assert!(run_of.len() == block * BLOCK, "only the last block may be short");
+            assert!(run_of.len() == block * POINTS_PER_BLOCK, "only the last block may be short");
             let mut points = 0;
             for (run, &end) in run_ends[runs[0] as usize..runs[1] as usize].iter().enumerate() {
-                assert!(points < end && usize::from(end) <= BLOCK, "a run ends outside of its block");
+                assert!(
+                    points < end && usize::from(end) <= POINTS_PER_BLOCK,
+                    "a run ends outside of its block"
+                );
                 run_of.resize(run_of.len() + usize::from(end - points), run as u8);
                 points = end;
             }
@@ -54,7 +58,7 @@ impl Simplices {
 
     /// The vertices of a point, counted from the band's first.
     pub fn of(&self, point: usize) -> &[u32] {
-        let run = self.block_runs[point / BLOCK] as usize + usize::from(self.run_of[point]);
+        let run = self.block_runs[point / POINTS_PER_BLOCK] as usize + usize::from(self.run_of[point]);
         &self.ids[run * self.m..][..self.m]
     }
 }
@@ -77,12 +81,12 @@ impl<'a> Runs<'a> {
     pub(super) fn new(band: &'a Band, block: usize, weights: &'a [f32]) -> Self {
         let Simplices { m, rows, block_runs, run_ends, run_of, ids } = &band.simplices;
         let runs = block_runs[block] as usize..block_runs[block + 1] as usize;
-        let first = block * BLOCK;
+        let first = block * POINTS_PER_BLOCK;
         Self {
             m: *m,
             rows: *rows,
             ends: &run_ends[runs.clone()],
-            of: &run_of[first..run_of.len().min(first + BLOCK)],
+            of: &run_of[first..run_of.len().min(first + POINTS_PER_BLOCK)],
             ids: &ids[runs.start * m..runs.end * m],
             weights: &weights[(band.points.start + first) * m..],
         }
@@ -94,7 +98,7 @@ impl<'a> Runs<'a> {
         self.m
     }
 
-    /// Number of points, at most [`BLOCK`].
+    /// Number of points, at most [`POINTS_PER_BLOCK`].
     #[inline(always)]
     pub fn points(&self) -> usize {
         self.of.len()

@@ -15,7 +15,7 @@
 //! where ramp_0 is one everywhere and the ramp behind the last part zero: `cells` channels are filtered, and
 //! three of them read at each point.
 
-use super::{Direction, Filter, Scaling, Scratch};
+use crate::operator::{Direction, Operator, Scaling, Workspace};
 
 /// Values between 0 and 1, one per point, and the number of equal parts between them.
 #[derive(Debug, Clone, Copy)]
@@ -48,23 +48,23 @@ impl Layers<'_> {
         }
     }
 
-    pub(super) fn check(&self, points: usize) {
+    pub(crate) fn check(&self, points: usize) {
         assert_eq!(self.values.len(), points, "one value is needed for each point");
         assert!((1..=MAX_CELLS).contains(&self.cells), "1 to {MAX_CELLS} parts");
     }
 }
 
-/// [`Filter::apply_layers`] for any operator: one channel per ramp.
-pub(super) fn by_ramps<F: Filter + ?Sized>(
+/// [`Operator::apply_softened`] for any operator: one channel per ramp.
+pub(super) fn by_ramps<F: Operator + ?Sized>(
     filter: &F,
     layers: Layers,
     scaling: Scaling,
     out: &mut [f32],
-    scratch: &mut Scratch,
+    workspace: &mut Workspace,
 ) {
-    layers.check(filter.len());
+    layers.check(filter.points());
     let cells = layers.cells;
-    let mut ramps = vec![0.0; filter.len() * cells];
+    let mut ramps = vec![0.0; filter.points() * cells];
     for (row, &v) in ramps.chunks_exact_mut(cells).zip(layers.values) {
         let (k, t) = layers.place(v);
         row[..k].fill(1.0);
@@ -72,7 +72,7 @@ pub(super) fn by_ramps<F: Filter + ?Sized>(
     }
     let mut sums = vec![0.0; ramps.len()];
     let inner = Scaling { left: None, right: scaling.right, gain: 1.0, add: false };
-    filter.apply(Direction::Forward, &ramps, cells, inner, &mut sums, scratch);
+    filter.apply(Direction::Forward, &ramps, cells, inner, &mut sums, workspace);
     for (a, ((row, o), &v)) in sums.chunks_exact(cells).zip(out.iter_mut()).zip(layers.values).enumerate() {
         let (k, t) = layers.place(v);
         let below = if k > 0 { row[k - 1] } else { 0.0 };
@@ -86,7 +86,7 @@ pub(super) fn by_ramps<F: Filter + ?Sized>(
 mod tests {
     use super::*;
     use crate::rng::Rng;
-    use crate::{Blur, Exact, Lattice};
+    use crate::{Blur, Exact, Lattice, Ordered};
 
     const POINTS: usize = 300;
 
@@ -114,8 +114,8 @@ mod tests {
                     let scaling =
                         Scaling { left: Some(&factors), right: Some(&factors), gain: 0.7, add: true };
                     let (mut got, mut want) = (vec![1.0; POINTS], vec![1.0; POINTS]);
-                    lattice.apply_layers(layers, scaling, &mut got, &mut Scratch::new());
-                    by_ramps(&lattice, layers, scaling, &mut want, &mut Scratch::new());
+                    lattice.apply_softened(layers, scaling, &mut got, &mut Workspace::new());
+                    by_ramps(&lattice, layers, scaling, &mut want, &mut Workspace::new());
                     for (g, w) in got.iter().zip(&want) {
                         assert!((g - w).abs() <= 1e-4 * (1.0 + w.abs()), "{cells} cells: {g} instead of {w}");
                     }
@@ -135,12 +135,12 @@ mod tests {
             1,
             Scaling::NONE,
             &mut ones,
-            &mut Scratch::new(),
+            &mut Workspace::new(),
         );
         for cells in [1, 4, 15] {
             let values = values(&mut rng);
             let layers = Layers { values: &values, cells };
-            filter.apply_layers(layers, Scaling::NONE, &mut sums, &mut Scratch::new());
+            filter.apply_softened(layers, Scaling::NONE, &mut sums, &mut Workspace::new());
             // The bilinear form, pair by pair.
             let tents = |v: f32| {
                 let (part, place) = layers.place(v);

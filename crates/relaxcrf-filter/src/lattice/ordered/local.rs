@@ -1,16 +1,16 @@
 //! The lattice applied from a few points to a few others, at a cost that follows their number.
 //!
 //! Divide and conquer (the LP's ordered filter of the paper) filters ever smaller halves into each other.
-//! Only vertices that the sources can reach are visited: the set grows along each axis by the neighbours
+//! Only vertices that the sources can local are visited: the set grows along each axis by the neighbours
 //! that exist, so the result is that of the whole operator, not of a lattice with holes.
 
-use super::chains::MISSING;
-use super::{Blur, Lattice, points_per_band};
-use crate::Scaling;
+use super::super::build::MISSING;
+use super::super::{Blur, Lattice};
+use crate::operator::Scaling;
 
 /// What single vertices need to know, by row of the vertex table.
 #[derive(Debug)]
-pub(super) struct Neighbours {
+pub(in crate::lattice) struct Neighbours {
     /// The row that owns each row: itself, or the vertex that it is a copy of.
     owner: Vec<u32>,
     /// Successor and predecessor along each axis, or [`MISSING`].
@@ -20,7 +20,7 @@ pub(super) struct Neighbours {
 
 /// Values on the vertices reached so far. All zero between uses.
 #[derive(Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct LocalValues {
     /// Whether a vertex is in `list`.
     reached: Vec<bool>,
     list: Vec<u32>,
@@ -28,7 +28,7 @@ pub(crate) struct Reach {
     next: Vec<f32>,
 }
 
-impl Reach {
+impl LocalValues {
     fn grow(&mut self, vertices: usize) {
         if self.reached.len() < vertices {
             self.reached.resize(vertices, false);
@@ -56,27 +56,27 @@ impl Reach {
 
 impl Lattice {
     /// Whether visiting reachable vertices only is likely to be cheaper than a pass over all of them.
-    pub(super) fn is_small(&self, sources: usize) -> bool {
+    pub(in crate::lattice) fn is_small(&self, sources: usize) -> bool {
         // Along each axis a reached set grows about twofold before it meets itself.
         sources * (self.dims + 1) * (self.dims + 1) < self.vertices
     }
 
     /// `out_a += gain · left_a · Σ_{b in sources} K_ab right_b` for the targets.
-    pub(super) fn between(
+    pub(in crate::lattice) fn between(
         &self,
         sources: &[u32],
         targets: &[u32],
         scaling: Scaling,
         out: &mut [f32],
-        reach: &mut Reach,
+        local: &mut LocalValues,
     ) {
         let axes = 0..=self.dims;
-        let share = |share: f32| Scaling { gain: scaling.gain * share * self.alpha(), ..scaling };
+        let fraction = |fraction: f32| Scaling { gain: scaling.gain * fraction * self.alpha(), ..scaling };
         match self.blur {
-            Blur::Classic => self.pass(axes, sources, targets, share(1.0), out, reach),
+            Blur::Classic => self.pass(axes, sources, targets, fraction(1.0), out, local),
             Blur::Symmetric => {
-                self.pass(axes.clone(), sources, targets, share(0.5), out, reach);
-                self.pass(axes.rev(), sources, targets, share(0.5), out, reach);
+                self.pass(axes.clone(), sources, targets, fraction(0.5), out, local);
+                self.pass(axes.rev(), sources, targets, fraction(0.5), out, local);
             }
         }
     }
@@ -88,57 +88,49 @@ impl Lattice {
         targets: &[u32],
         scaling: Scaling,
         out: &mut [f32],
-        reach: &mut Reach,
+        local: &mut LocalValues,
     ) {
         let m = self.dims + 1;
         let neighbours = self.neighbours();
-        let per_band = points_per_band(self.points);
         let corners = |a: u32| {
-            let a = a as usize;
-            let band = &self.bands[a / per_band];
-            let own = move |&id: &u32| neighbours.owner[band.rows.start + id as usize];
-            band.simplices.of(a % per_band).iter().map(own).zip(&self.weights[a * m..(a + 1) * m])
+            let (simplex, start) = self.simplex(a);
+            let own = move |&id: &u32| neighbours.owner[start + id as usize];
+            simplex.iter().map(own).zip(&self.weights[a as usize * m..][..m])
         };
-        reach.grow(self.rows);
+        local.grow(self.rows);
         for &b in sources {
             for (id, &w) in corners(b) {
-                reach.add(id, w * scaling.input(b as usize));
+                local.add(id, w * scaling.input(b as usize));
             }
         }
-        reach.turn();
+        local.turn();
         for axis in axes {
             let (forward, backward) = (&neighbours.next[axis], &neighbours.previous[axis]);
-            for k in 0..reach.list.len() {
-                let v = reach.list[k];
-                let value = reach.now[v as usize];
-                reach.add(v, value);
+            for k in 0..local.list.len() {
+                let v = local.list[k];
+                let value = local.now[v as usize];
+                local.add(v, value);
                 for neighbour in [forward[v as usize], backward[v as usize]] {
                     if neighbour != MISSING {
-                        reach.add(neighbour, 0.5 * value);
+                        local.add(neighbour, 0.5 * value);
                     }
                 }
             }
-            reach.turn();
+            local.turn();
         }
         for &a in targets {
-            let sum: f32 = corners(a).map(|(id, &w)| w * reach.now[id as usize]).sum();
+            let sum: f32 = corners(a).map(|(id, &w)| w * local.now[id as usize]).sum();
             out[a as usize] += scaling.out(a as usize) * sum;
         }
-        for v in reach.list.drain(..) {
-            reach.reached[v as usize] = false;
-            reach.now[v as usize] = 0.0;
+        for v in local.list.drain(..) {
+            local.reached[v as usize] = false;
+            local.now[v as usize] = 0.0;
         }
     }
 
     fn neighbours(&self) -> &Neighbours {
         self.neighbours.get_or_init(|| {
-            let mut owner: Vec<u32> = (0..self.rows as u32).collect();
-            for (k, &own) in self.copies.owners.iter().enumerate() {
-                let copies = self.copies.starts[k] as usize..self.copies.starts[k + 1] as usize;
-                for &copy in &self.copies.rows[copies] {
-                    owner[copy as usize] = own;
-                }
-            }
+            let owner = self.owners();
             let missing = || vec![vec![MISSING; self.rows]; self.axes.len()];
             let (mut next, mut previous) = (missing(), missing());
             for ((axis, next), previous) in self.axes.iter().zip(&mut next).zip(&mut previous) {

@@ -17,7 +17,7 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// Lifts feature vectors of a fixed dimension.
 #[derive(Debug, Clone)]
-pub(super) struct Embedding {
+pub(in crate::lattice) struct Embedding {
     /// Factor of each feature before lifting.
     scale: Vec<f64>,
 }
@@ -92,7 +92,7 @@ impl Embedding {
     }
 
     /// Locates one point.
-    pub fn locate(&self, feature: &[f32], out: &mut Simplex) {
+    pub(super) fn locate(&self, feature: &[f32], out: &mut Simplex) {
         let d = self.dims();
         let step = (d + 1) as f64;
         let mut z = [0.0f64; MAX_DIMS + 1];
@@ -154,7 +154,7 @@ impl Embedding {
     /// Locates [`LANES`] points, for up to 7 dimensions: [`Embedding::locate`] without a branch, so that it
     /// becomes vector code. Positions are found in double precision, what is left of them in single.
     #[inline(always)]
-    pub fn locate_lanes<const M: usize>(&self, features: &[f32], out: &mut Lanes<M>) {
+    pub(super) fn locate_lanes<const M: usize>(&self, features: &[f32], out: &mut Lanes<M>) {
         let d = M - 1;
         assert!(M <= 8 && self.scale.len() == d && features.len() == d * LANES);
         let step = M as f64;

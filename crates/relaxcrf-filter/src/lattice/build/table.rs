@@ -5,7 +5,7 @@
 //! neighbour along an axis is one addition away.
 
 /// An unsigned word that holds a packed lattice point.
-pub(super) trait Word: Copy + Eq + Send + Sync {
+pub(in crate::lattice) trait Word: Copy + Eq + Send + Sync {
     const ZERO: Self;
     const BITS: u32;
     fn bit(shift: u32) -> Self;
@@ -61,7 +61,7 @@ word!(u128, self => ((self as u64) ^ ((self >> 64) as u64).wrapping_mul(FIBONACC
 
 /// How coordinates are laid out in a word.
 #[derive(Debug, Clone)]
-pub(super) struct Packing {
+pub(in crate::lattice) struct Packing {
     dims: usize,
     /// Smallest value of each stored coordinate.
     origin: Vec<i64>,
@@ -130,7 +130,7 @@ impl Packing {
 
 /// What to add to a packed point to get its neighbour along an axis.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Axis<W> {
+pub(in crate::lattice) struct Axis<W> {
     remainder_bits: u32,
     /// Where the remainder is not zero: it falls by one, and only the axis' own coordinate moves.
     within: W,
@@ -147,7 +147,7 @@ impl<W: Word> Axis<W> {
 
 /// Open addressing with linear probing; numbers keys in the order of their first insertion.
 #[derive(Debug)]
-pub(super) struct Table<W> {
+pub(in crate::lattice) struct Table<W> {
     slots: Vec<(W, u32)>,
     keys: Vec<W>,
     /// Right shift that leaves as many bits of the hash as there are slots.
