@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use relaxcrf::filter::fused::{FusedTerm, Tables};
-use relaxcrf::filter::{Blur, Direction, Lattice, Operator, Scaling, Workspace};
+use relaxcrf::filter::{Blur, Direction, Lattice, Operator, Scaling, Workspace as FilterWorkspace};
 use relaxcrf::model::Normalization;
 use relaxcrf::reduce::{for_rows, rows_per_chunk, sum_by_rows};
 use relaxcrf::solve::simplex::softmax_rows;
@@ -70,7 +70,7 @@ impl Term {
         gain: f32,
         add: bool,
         out: &mut [f32],
-        scratch: &mut Workspace,
+        scratch: &mut FilterWorkspace,
     ) {
         self.lattice.apply(Direction::Forward, q, labels, self.scaling(gain, add), out, scratch);
     }
@@ -83,7 +83,7 @@ pub struct Workspace {
     next: Vec<f32>,
     /// A filtered message that still has to meet its compatibility.
     message: Vec<f32>,
-    scratch: Workspace,
+    scratch: FilterWorkspace,
     /// Vertex tables of the one-pass iteration.
     tables: Tables,
 }
@@ -239,7 +239,7 @@ fn subtract_message(
     empty: bool,
     logits: &mut [f32],
     message: &mut Vec<f32>,
-    scratch: &mut Workspace,
+    scratch: &mut FilterWorkspace,
 ) {
     if let Compatibility::Potts(weight) = term.compatibility {
         return term.filter(q, labels, weight, !empty, logits, scratch);
