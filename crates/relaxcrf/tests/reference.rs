@@ -61,7 +61,7 @@ fn filters_on_the_recorded_crop() {
 
         let symmetric = Lattice::new(&features.data, dims, Blur::Symmetric).unwrap();
         let found = calibrate(&symmetric, &features.data, dims, 200, 7).unwrap();
-        let ones = vec![1.0; exact.len()];
+        let ones = vec![1.0; exact.points()];
         let truth = apply(&exact, Direction::Forward, &ones, 1);
         let scaled: Vec<f32> =
             apply(&symmetric, Direction::Forward, &ones, 1).iter().map(|x| x * found.scale).collect();
