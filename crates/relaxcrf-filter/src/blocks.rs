@@ -40,7 +40,9 @@ mod tests {
             let mut next = 0;
             for band in 0..band_count(points) {
                 let range = band_points(points, band);
-                assert!(range.start == next && !range.is_empty() && range.start.is_multiple_of(POINTS_PER_BLOCK));
+                assert!(
+                    range.start == next && !range.is_empty() && range.start.is_multiple_of(POINTS_PER_BLOCK)
+                );
                 next = range.end;
             }
             assert!(next == points && band_count(points) <= MAX_BANDS, "{points} points");
