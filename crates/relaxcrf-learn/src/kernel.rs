@@ -1,7 +1,7 @@
 //! One kernel with its normalisation, and what its product changes by when its features do.
 
 use rayon::prelude::*;
-use relaxcrf::filter::{Blur, Direction, Exact, Filter, Lattice};
+use relaxcrf::filter::{self, Blur, Direction, Exact, Lattice};
 use relaxcrf::model::Normalization;
 use relaxcrf::{Error, Result};
 
@@ -27,7 +27,7 @@ pub trait BuildOperator: Real {
 
 impl BuildOperator for f32 {
     fn operator(features: &[f32], dims: usize, choice: FilterChoice) -> Result<Box<dyn Operator<f32>>> {
-        let filter: Box<dyn Filter> = match choice {
+        let filter: Box<dyn filter::Operator> = match choice {
             FilterChoice::LatticeClassic => Box::new(Lattice::new(features, dims, Blur::Classic)?),
             FilterChoice::Lattice => Box::new(Lattice::new(features, dims, Blur::Symmetric)?),
             FilterChoice::Exact => Box::new(Exact::new(features.to_vec(), dims)?),

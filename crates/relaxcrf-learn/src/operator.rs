@@ -1,7 +1,7 @@
 //! Linear operators on pixels, as gradients need them: forward, transposed, scaled, in either precision.
 
 use rayon::prelude::*;
-use relaxcrf::filter::{Direction, Filter, Scaling, Scratch};
+use relaxcrf::filter::{self, Direction, Scaling, Workspace};
 use relaxcrf::{Error, Result};
 
 use crate::real::Real;
@@ -43,11 +43,11 @@ pub trait Operator<T>: Send + Sync + std::fmt::Debug {
 
 /// A filter of the library, in single precision.
 #[derive(Debug)]
-pub struct Filtered(pub Box<dyn Filter>);
+pub struct Filtered(pub Box<dyn filter::Operator>);
 
 impl Operator<f32> for Filtered {
     fn points(&self) -> usize {
-        self.0.len()
+        self.0.points()
     }
 
     fn apply(
@@ -60,7 +60,7 @@ impl Operator<f32> for Filtered {
     ) {
         let Factors { left, right, gain, add } = factors;
         let scaling = Scaling { left, right, gain: gain as f32, add };
-        self.0.apply(direction, x, channels, scaling, out, &mut Scratch::new());
+        self.0.apply(direction, x, channels, scaling, out, &mut Workspace::new());
     }
 
     fn normalizer(&self) -> Vec<f32> {
