@@ -99,6 +99,16 @@ pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<Lower
     }))
 }
 
+/// The sum of every pixel's least unary energy: a lower bound of every labelling's energy where no label cost is negative.
+pub(crate) fn least_unary(model: &Model) -> Option<f64> {
+    let least = |a: usize| {
+        let row = &model.unary()[a * model.labels()..][..model.labels()];
+        f64::from(row.iter().copied().fold(f32::INFINITY, f32::min))
+    };
+    let rows = reduce::rows_per_chunk(model.labels());
+    model.compatibility().is_non_negative().then(|| reduce::sum_by(model.pixels(), rows, least))
+}
+
 /// Whether an energy is below another by more than sums in another order differ.
 pub(crate) fn is_below(energy: f64, other: f64) -> bool {
     const ROUNDING: f64 = 1e-9;

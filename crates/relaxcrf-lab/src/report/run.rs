@@ -310,6 +310,8 @@ fn compatibility(model: &Model) -> &'static str {
         CompatibilityKind::Potts => "potts",
         CompatibilityKind::PerLabel(_) => "per-label",
         CompatibilityKind::Linear { .. } => "linear",
+        CompatibilityKind::Quadratic { .. } => "quadratic",
+        CompatibilityKind::Cuts(..) => "sum of cuts",
         CompatibilityKind::Matrix(_) => "matrix",
     }
 }

@@ -43,10 +43,8 @@ pub(super) fn require_negative(model: &Model, method: &str) -> Result<()> {
     }
     Err(Error::Method {
         method: method.into(),
-        why: "the label compatibility is not conditionally negative semi-definite (some labels attract \
-              when they differ)"
-            .into(),
-        instead: "dc-gen".into(),
+        why: model.compatibility().why_not_negative(),
+        instead: "`auto`, or `qp+dc-gen`, which takes any symmetric costs".into(),
     })
 }
 

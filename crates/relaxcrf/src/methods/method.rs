@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::costs_below::OnCostsBelow;
 use super::dc_gen::DcGen;
 use super::dc_neg::DcNeg;
 use super::exact::Exact;
@@ -16,7 +17,7 @@ use super::tree_lp::TreeOptions;
 use super::updates::FromStart;
 use super::{qp, tree_lp};
 use crate::error::{Error, Result};
-use crate::model::{FilterKind, Model};
+use crate::model::{CompatibilityKind, FilterKind, Model};
 use crate::solver::Solver;
 use relaxcrf_filter::{MAX_BINS, MAX_CELLS};
 
@@ -155,18 +156,28 @@ impl Method {
             model.pairwise().row_sums();
             model.pairwise().diagonal();
         }
+        let costs = model.compatibility();
+        let has_cuts = matches!(costs.kind(), CompatibilityKind::Potts) || costs.cuts().is_some();
         Ok(match self {
             Self::Unary => Box::new(super::mean_field::UnaryOnly),
             Self::MeanField => Box::new(MeanField::monotone(model)),
             Self::MeanFieldUpdates(_) => Box::new(MeanField::plain(model)),
+            Self::Qp { frank_wolfe } if !costs.is_conditionally_negative() => match frank_wolfe {
+                false => OnCostsBelow::boxed(model, |model| Ok(qp::Accelerated::new(model)))?,
+                true => OnCostsBelow::boxed(model, |model| Ok(qp::FrankWolfe::new(model)))?,
+            },
             Self::Qp { frank_wolfe: false } => Box::new(qp::Accelerated::new(model)),
             Self::Qp { frank_wolfe: true } => Box::new(qp::FrankWolfe::new(model)),
             Self::DcNeg => Box::new(DcNeg::new(model)?),
             Self::DcGen => Box::new(DcGen::new(model)),
             Self::Graduated(schedule) => Box::new(Graduated::new(model, *schedule)?),
+            Self::Lp(options) if !has_cuts => OnCostsBelow::boxed(model, |model| Lp::new(model, *options))?,
             Self::Lp(options) => Box::new(Lp::new(model, *options)?),
             Self::TreeLp(options) => tree_lp::solver(model, *options)?,
             Self::Exact => Box::new(Exact::new(model)?),
+            Self::ProxLp(options) if !has_cuts => {
+                OnCostsBelow::boxed(model, |model| ProxLp::new(model, *options))?
+            }
             Self::ProxLp(options) => Box::new(ProxLp::new(model, *options)?),
             Self::Expand => Box::new(Moves::new(model, moves::Kind::Expand)?),
             Self::Swap => Box::new(Moves::new(model, moves::Kind::Swap)?),
@@ -176,6 +187,9 @@ impl Method {
                     why: "it makes a chain of its own and cannot be a part of another".into(),
                     instead: "`auto` alone".into(),
                 });
+            }
+            Self::SmoothLp(options) if !has_cuts => {
+                OnCostsBelow::boxed(model, |model| SmoothLp::new(model, *options))?
             }
             Self::SmoothLp(options) => Box::new(SmoothLp::new(model, *options)?),
         })

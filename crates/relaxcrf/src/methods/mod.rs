@@ -2,6 +2,7 @@
 //!
 //! Read [`Method`] first, then one method, for example `mean_field.rs`.
 
+mod costs_below;
 mod dc_gen;
 mod dc_neg;
 mod exact;

@@ -71,8 +71,11 @@ pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solv
     if !costs.is_non_negative() || !costs.has_zero_diagonal() {
         return Err(Error::Method {
             method: "tree-lp".into(),
-            why: "label costs must not be negative, and equal labels must cost nothing".into(),
-            instead: "`dc-gen`, which takes any symmetric costs".into(),
+            why: match costs.most_negative() {
+                Some((i, j)) => format!("labels {i} and {j} cost {}, expected 0 or more", costs.cost(i, j)),
+                None => "equal labels cost something, expected 0".into(),
+            },
+            instead: "`qp+dc-gen`, which takes any symmetric costs".into(),
         });
     }
     let nested = LabelTree::nested(costs);

@@ -1,5 +1,15 @@
 //! Label compatibilities μ: what it costs when two pixels take labels i and j.
 
+mod cuts;
+mod facts;
+mod nearest;
+mod packing;
+mod products;
+#[cfg(test)]
+mod tests;
+
+pub use self::cuts::Cut;
+use self::products::Product;
 use super::spectrum::centred_range;
 use crate::error::{Error, Result};
 
@@ -9,6 +19,7 @@ pub struct Compatibility {
     labels: usize,
     kind: Kind,
     spectrum: Spectrum,
+    product: Product,
 }
 
 /// Labels up to which a table of all pairs is made: it has as many rows as columns, and its eigenvalues take the third
@@ -27,6 +38,13 @@ pub enum Kind {
         /// Largest cost; `f32::INFINITY` for the plain line metric.
         truncation: f32,
     },
+    /// `min((i - j)², truncation)`.
+    Quadratic {
+        /// Largest cost; `f32::INFINITY` for the plain square.
+        truncation: f32,
+    },
+    /// A sum of cuts, for example the distances in a tree, with its entries, row-major.
+    Cuts(Vec<Cut>, Vec<f32>),
     /// Any symmetric matrix, row-major.
     Matrix(Vec<f32>),
 }
@@ -38,19 +56,11 @@ struct Spectrum {
     largest: f64,
 }
 
-/// A set of labels and what it costs when exactly one of two pixels is in it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cut {
-    /// Membership of each label.
-    pub inside: Vec<bool>,
-    /// The cost.
-    pub weight: f32,
-}
-
 impl Compatibility {
     /// Different labels cost 1.
     pub fn potts(labels: usize) -> Self {
-        Self { labels, kind: Kind::Potts, spectrum: Spectrum { smallest: -1.0, largest: -1.0 } }
+        let spectrum = Spectrum { smallest: -1.0, largest: -1.0 };
+        Self { labels, kind: Kind::Potts, spectrum, product: Product::Potts }
     }
 
     /// Different labels i, j cost `(w_i + w_j) / 2`.
@@ -64,16 +74,36 @@ impl Compatibility {
                 fix: String::new(),
             });
         }
-        Self::with_spectrum(weights.len(), Kind::PerLabel(weights))
+        let product = Product::PerLabel(weights.clone());
+        Self::with_spectrum(weights.len(), Kind::PerLabel(weights), product)
     }
 
     /// Labels i, j cost `min(|i - j|, truncation)`; without truncation, the line metric.
     pub fn linear(labels: usize, truncation: Option<f32>) -> Result<Self> {
-        let truncation = truncation.unwrap_or(f32::INFINITY);
-        if truncation.is_nan() || truncation <= 0.0 {
-            return Err(Error::value("truncation of the linear compatibility", truncation, "positive"));
+        let truncation = checked_truncation("linear", truncation)?;
+        let product = Product::on_a_line(labels, false, truncation);
+        Self::with_spectrum(labels, Kind::Linear { truncation }, product)
+    }
+
+    /// Labels i, j cost `min((i - j)², truncation)`.
+    pub fn quadratic(labels: usize, truncation: Option<f32>) -> Result<Self> {
+        let truncation = checked_truncation("quadratic", truncation)?;
+        let product = Product::on_a_line(labels, true, truncation);
+        Self::with_spectrum(labels, Kind::Quadratic { truncation }, product)
+    }
+
+    /// Labels i, j cost the sum of the weights of all cuts that separate them.
+    pub fn sum_of_cuts(labels: usize, cuts: Vec<Cut>) -> Result<Self> {
+        if let Some(cut) = cuts.iter().find(|c| c.inside.len() != labels) {
+            return Err(Error::shape("cut", format!("{} labels", cut.inside.len()), labels.to_string()));
         }
-        Self::with_spectrum(labels, Kind::Linear { truncation })
+        if let Some(cut) = cuts.iter().find(|c| !(c.weight.is_finite() && c.weight >= 0.0)) {
+            return Err(Error::value("weight of a cut", cut.weight, "finite, 0 or more"));
+        }
+        check_labels(labels)?;
+        let entries = cuts::sums(labels, &cuts);
+        let product = Product::dense(labels, &entries);
+        Self::with_spectrum(labels, Kind::Cuts(cuts, entries), product)
     }
 
     /// Any symmetric matrix of finite numbers, row-major.
@@ -100,15 +130,14 @@ impl Compatibility {
                 }
             }
         }
-        Self::with_spectrum(labels, Kind::Matrix(entries))
+        check_labels(labels)?;
+        let product = Product::dense(labels, &entries);
+        Self::with_spectrum(labels, Kind::Matrix(entries), product)
     }
 
-    fn with_spectrum(labels: usize, kind: Kind) -> Result<Self> {
-        if !(1..=MOST_LABELS).contains(&labels) {
-            let wanted = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
-            return Err(Error::value("number of labels", labels, wanted));
-        }
-        let mut c = Self { labels, kind, spectrum: Spectrum { smallest: 0.0, largest: 0.0 } };
+    fn with_spectrum(labels: usize, kind: Kind, product: Product) -> Result<Self> {
+        check_labels(labels)?;
+        let mut c = Self { labels, kind, spectrum: Spectrum { smallest: 0.0, largest: 0.0 }, product };
         if labels > 1 {
             c.spectrum = c.find_spectrum();
         }
@@ -118,8 +147,7 @@ impl Compatibility {
     /// The range of eigenvalues of P μ P with P = I - 11'/L, without the one that belongs to the constant vector.
     fn find_spectrum(&self) -> Spectrum {
         let l = self.labels;
-        let costs = (0..l).flat_map(|i| (0..l).map(move |j| f64::from(self.cost(i, j))));
-        let (smallest, largest) = centred_range(l, costs.collect());
+        let (smallest, largest) = centred_range(l, self.entries());
         Spectrum { smallest, largest }
     }
 
@@ -145,7 +173,8 @@ impl Compatibility {
             Kind::PerLabel(w) if i != j => 0.5 * (w[i] + w[j]),
             Kind::PerLabel(_) => 0.0,
             Kind::Linear { truncation } => (i.abs_diff(j) as f32).min(*truncation),
-            Kind::Matrix(m) => m[i * self.labels + j],
+            Kind::Quadratic { truncation } => (i.abs_diff(j).pow(2) as f32).min(*truncation),
+            Kind::Cuts(_, m) | Kind::Matrix(m) => m[i * self.labels + j],
         }
     }
 
@@ -186,27 +215,15 @@ impl Compatibility {
     }
 
     /// `out_i = Σ_j μ(i, j) row_j`.
+    #[inline(always)]
     pub fn multiply(&self, row: &[f32], out: &mut [f32]) {
-        match &self.kind {
-            Kind::Potts => {
-                let sum: f32 = row.iter().sum();
-                for (o, &v) in out.iter_mut().zip(row) {
-                    *o = sum - v;
-                }
-            }
-            Kind::PerLabel(w) => {
-                let sum: f32 = row.iter().sum();
-                let weighted: f32 = row.iter().zip(w).map(|(&v, &w)| v * w).sum();
-                for ((o, &v), &w) in out.iter_mut().zip(row).zip(w) {
-                    *o = 0.5 * (w * sum + weighted) - w * v;
-                }
-            }
-            Kind::Linear { .. } | Kind::Matrix(_) => {
-                for (i, o) in out.iter_mut().enumerate() {
-                    *o = row.iter().enumerate().map(|(j, &v)| self.cost(i, j) * v).sum();
-                }
-            }
-        }
+        self.product.multiply(row, out);
+    }
+
+    /// All costs, row-major.
+    pub(super) fn entries(&self) -> Vec<f64> {
+        let l = self.labels;
+        (0..l).flat_map(|i| (0..l).map(move |j| f64::from(self.cost(i, j)))).collect()
     }
 
     /// μ as a sum of cuts, `μ(i, j) = Σ_T weight_T [exactly one of i, j in T]`, where one is known.
@@ -216,112 +233,85 @@ impl Compatibility {
         if self.labels > MOST_LABELS {
             return None;
         }
-        let single = |i: usize| (0..self.labels).map(|j| j == i).collect::<Vec<_>>();
         match &self.kind {
-            Kind::Potts => Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 }).collect()),
-            Kind::PerLabel(w) => {
-                Some((0..self.labels).map(|i| Cut { inside: single(i), weight: 0.5 * w[i] }).collect())
+            Kind::Potts => Some(cuts::singles(self.labels, |_| 0.5)),
+            Kind::PerLabel(w) => Some(cuts::singles(self.labels, |i| 0.5 * w[i])),
+            Kind::Linear { truncation } => Some(cuts::linear(self.labels, *truncation)),
+            // Up to there the square makes no difference.
+            Kind::Quadratic { truncation } if *truncation <= 2.0 => {
+                Some(cuts::linear(self.labels, *truncation))
             }
-            Kind::Linear { truncation } => Some(linear_cuts(self.labels, *truncation)),
-            Kind::Matrix(_) => None,
+            Kind::Cuts(cuts, _) => Some(cuts.clone()),
+            Kind::Quadratic { .. } | Kind::Matrix(_) => None,
         }
+    }
+
+    /// The largest sum of cuts that is nowhere above μ: μ itself where it is a sum of cuts. An energy with it is a lower bound
+    /// of the energy with μ. `None` for costs below 0, and beyond [`MOST_LABELS`].
+    pub fn cuts_below(&self) -> Option<Self> {
+        if self.labels > MOST_LABELS || !self.is_non_negative() {
+            return None;
+        }
+        if self.cuts().is_some() && self.has_zero_diagonal() {
+            return Some(self.clone());
+        }
+        let sets = packing::largest_cuts_below(self.labels, &self.entries());
+        let cuts = sets.into_iter().map(|(inside, weight)| Cut { inside, weight: weight as f32 });
+        Self::sum_of_cuts(self.labels, cuts.collect()).ok()
+    }
+
+    /// The conditionally negative costs nearest to μ, nowhere below it, with the same diagonal: μ itself where it is
+    /// conditionally negative. `None` for too many labels.
+    pub fn nearest_negative(&self) -> Option<Self> {
+        if self.is_conditionally_negative() {
+            return Some(self.clone());
+        }
+        if self.labels > nearest::MAX_NEAREST_LABELS {
+            return None;
+        }
+        let entries = nearest::nearest_negative(self.labels, &self.entries());
+        let entries: Vec<f32> = entries.into_iter().map(|e| e as f32).collect();
+        let mut nearest = Self::matrix(self.labels, entries).ok()?;
+        // What rounding leaves above zero does no harm: every step is checked.
+        nearest.spectrum.largest = nearest.spectrum.largest.min(0.0);
+        Some(nearest)
     }
 
     /// The restriction to some of the labels, in the order given.
     pub fn restrict(&self, keep: &[usize]) -> Result<Self> {
+        let consecutive = keep.windows(2).all(|pair| pair[0] + 1 == pair[1]);
         match &self.kind {
             Kind::Potts => Ok(Self::potts(keep.len())),
             Kind::PerLabel(w) => Self::per_label(keep.iter().map(|&i| w[i]).collect()),
+            Kind::Linear { truncation } if consecutive => Self::linear(keep.len(), Some(*truncation)),
+            Kind::Quadratic { truncation } if consecutive => Self::quadratic(keep.len(), Some(*truncation)),
+            // What is left of a sum of cuts is one.
+            Kind::Linear { .. } | Kind::Quadratic { .. } | Kind::Cuts(..) if self.cuts().is_some() => {
+                let inside = |cut: &Cut| keep.iter().map(|&i| cut.inside[i]).collect();
+                let cuts = self.cuts().into_iter().flatten();
+                let kept = cuts.map(|cut| Cut { inside: inside(&cut), weight: cut.weight });
+                Self::sum_of_cuts(keep.len(), kept.collect())
+            }
             _ => {
-                let entries = keep
-                    .iter()
-                    .flat_map(|&i| keep.iter().map(move |&j| (i, j)))
-                    .map(|(i, j)| self.cost(i, j));
-                Self::matrix(keep.len(), entries.collect())
+                let pairs = keep.iter().flat_map(|&i| keep.iter().map(move |&j| (i, j)));
+                Self::matrix(keep.len(), pairs.map(|(i, j)| self.cost(i, j)).collect())
             }
         }
     }
 }
 
-/// min(|i - j|, t) from windows: a window of length t sliding over the line holds exactly one of i and j at
-/// 2 min(|i - j|, t) of its positions. A fractional truncation mixes the two neighbouring whole ones.
-fn linear_cuts(labels: usize, truncation: f32) -> Vec<Cut> {
-    let longest = labels.saturating_sub(1) as f32;
-    if truncation >= longest {
-        let below = |k: usize| (0..labels).map(|i| i <= k).collect::<Vec<_>>();
-        return (0..labels.saturating_sub(1)).map(|k| Cut { inside: below(k), weight: 1.0 }).collect();
+fn check_labels(labels: usize) -> Result<()> {
+    if (1..=MOST_LABELS).contains(&labels) {
+        return Ok(());
     }
-    let (whole, fraction) = (truncation.floor(), truncation.fract());
-    let windows = |length: usize, weight: f32| {
-        let ends = if weight > 0.0 && length > 0 { 1..labels + length } else { 0..0 };
-        ends.map(move |end| Cut {
-            inside: (0..labels).map(|i| i < end && i + length >= end).collect(),
-            weight: 0.5 * weight,
-        })
-    };
-    windows(whole as usize, 1.0 - fraction).chain(windows(whole as usize + 1, fraction)).collect()
+    let wanted = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
+    Err(Error::value("number of labels", labels, wanted))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn examples() -> Vec<Compatibility> {
-        vec![
-            Compatibility::potts(4),
-            Compatibility::per_label(vec![1.0, 0.5, 2.0]).unwrap(),
-            Compatibility::linear(6, None).unwrap(),
-            Compatibility::linear(7, Some(2.0)).unwrap(),
-            Compatibility::linear(7, Some(2.5)).unwrap(),
-            Compatibility::linear(5, Some(0.5)).unwrap(),
-        ]
+fn checked_truncation(shape: &str, truncation: Option<f32>) -> Result<f32> {
+    let truncation = truncation.unwrap_or(f32::INFINITY);
+    if truncation.is_nan() || truncation <= 0.0 {
+        return Err(Error::value(format!("truncation of the {shape} compatibility"), truncation, "positive"));
     }
-
-    #[test]
-    fn cuts_add_up_to_the_costs() {
-        for c in examples() {
-            let cuts = c.cuts().unwrap();
-            for i in 0..c.labels() {
-                for j in 0..c.labels() {
-                    let sum: f32 = cuts.iter().filter(|t| t.inside[i] != t.inside[j]).map(|t| t.weight).sum();
-                    assert!((sum - c.cost(i, j)).abs() < 1e-6, "{:?} at {i}, {j}: {sum}", c.kind());
-                }
-            }
-            assert!(c.is_conditionally_negative(), "a sum of cuts is: {:?}", c.kind());
-        }
-    }
-
-    #[test]
-    fn multiply_is_the_matrix_product() {
-        for c in examples() {
-            let row: Vec<f32> = (0..c.labels()).map(|i| 0.3 * i as f32 - 0.4).collect();
-            let mut out = vec![0.0; c.labels()];
-            c.multiply(&row, &mut out);
-            for (i, o) in out.iter().enumerate() {
-                let want: f32 = row.iter().enumerate().map(|(j, v)| c.cost(i, j) * v).sum();
-                assert!((o - want).abs() < 1e-5);
-            }
-        }
-    }
-
-    #[test]
-    fn potts_spectrum_is_known() {
-        let potts = Compatibility::potts(3);
-        let same = Compatibility::matrix(3, vec![0., 1., 1., 1., 0., 1., 1., 1., 0.]).unwrap();
-        assert!((same.concavity() - potts.concavity()).abs() < 1e-9);
-        assert!((same.convexity() - potts.convexity()).abs() < 1e-9);
-        // Rewarding different labels is the opposite of smoothing.
-        let opposite = Compatibility::matrix(2, vec![0.0, -1.0, -1.0, 0.0]).unwrap();
-        assert!(!opposite.is_conditionally_negative());
-        assert!((opposite.convexity() - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn bad_matrices_are_refused() {
-        assert!(Compatibility::matrix(2, vec![0.0, 1.0, 2.0, 0.0]).is_err());
-        assert!(Compatibility::matrix(2, vec![0.0, f32::NAN, f32::NAN, 0.0]).is_err());
-        assert!(Compatibility::matrix(2, vec![0.0; 3]).is_err());
-        assert!(Compatibility::linear(3, Some(0.0)).is_err());
-        assert!(Compatibility::per_label(vec![1.0, -1.0]).is_err());
-    }
+    Ok(truncation)
 }

@@ -42,6 +42,14 @@ pub struct Model {
     compatibility: Compatibility,
     /// Computed when first needed.
     scale: OnceLock<f64>,
+    surrogates: Surrogates,
+}
+
+/// The same problem with other label costs, made when first needed; `None` where there are no such costs.
+#[derive(Debug, Clone, Default)]
+struct Surrogates {
+    below: OnceLock<Option<Arc<Model>>>,
+    nearest: OnceLock<Option<Arc<Model>>>,
 }
 
 impl Model {
@@ -73,7 +81,17 @@ impl Model {
             });
             Arc::new(linear)
         };
-        Self { sizes, labels, unary, linear, forbidden, pairwise, compatibility, scale: OnceLock::new() }
+        Self {
+            sizes,
+            labels,
+            unary,
+            linear,
+            forbidden,
+            pairwise,
+            compatibility,
+            scale: OnceLock::new(),
+            surrogates: Surrogates::default(),
+        }
     }
 
     /// Grid sizes, slowest axis first: `[height, width]` for an image, `[n]` for a point set.
@@ -118,6 +136,26 @@ impl Model {
     /// The label compatibilities.
     pub fn compatibility(&self) -> &Compatibility {
         &self.compatibility
+    }
+
+    /// The same problem with the largest sum of cuts below its label costs ([`Compatibility::cuts_below`]): no labelling has
+    /// a higher energy there, so its lower bounds hold here. `None` for costs below 0.
+    pub fn with_cuts_below(&self) -> Option<&Self> {
+        let below = || Some(Arc::new(self.with_costs(self.compatibility.cuts_below()?)));
+        self.surrogates.below.get_or_init(below).as_deref()
+    }
+
+    /// The same problem with the conditionally negative costs nearest to its own ([`Compatibility::nearest_negative`]): what
+    /// works with such costs only finds good starts there. `None` for too many labels.
+    pub fn with_nearest_negative(&self) -> Option<&Self> {
+        let nearest = || Some(Arc::new(self.with_costs(self.compatibility.nearest_negative()?)));
+        self.surrogates.nearest.get_or_init(nearest).as_deref()
+    }
+
+    /// The same problem with other costs for the same labels.
+    fn with_costs(&self, compatibility: Compatibility) -> Self {
+        let rows = self.unary.iter().map(|&e| if e >= self.forbidden { f32::INFINITY } else { e }).collect();
+        Self::assemble(self.sizes.clone(), rows, Arc::clone(&self.pairwise), compatibility)
     }
 
     /// What the energy could change by in all: the yardstick of relative tolerances. Unlike the energy

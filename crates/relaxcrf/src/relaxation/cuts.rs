@@ -22,8 +22,14 @@ pub(crate) fn cuts_for(model: &Model, method: &str) -> Result<Vec<Cut>> {
     require_few_labels(model, method)?;
     model.compatibility().cuts().ok_or_else(|| Error::Method {
         method: method.into(),
-        why: "no sum of cuts is known that gives this compatibility matrix".into(),
-        instead: "`tree-lp`, which approximates it by trees".into(),
+        why: match model.compatibility().most_negative() {
+            Some((i, j)) => format!(
+                "labels {i} and {j} cost {}, and a sum of cuts is 0 or more",
+                model.compatibility().cost(i, j)
+            ),
+            None => "no sum of cuts is known that gives the label costs".into(),
+        },
+        instead: "`qp+dc-gen`, which takes any symmetric costs".into(),
     })
 }
 

@@ -3,7 +3,6 @@
 use crate::beliefs::Beliefs;
 use crate::energy::{self, Energy};
 use crate::labeling::Labeling;
-use crate::methods::Method;
 use crate::solver::Context;
 
 /// A certified lower bound and where it comes from.
@@ -11,7 +10,7 @@ use crate::solver::Context;
 pub struct Bound {
     /// No labelling's energy is below this.
     pub value: f64,
-    /// The method that found it.
+    /// The method that found it, and of what problem if not of the model itself; or the unary energies alone.
     pub source: String,
 }
 
@@ -102,10 +101,10 @@ impl Best {
     }
 
     /// Keeps the bound if it is the highest so far.
-    pub(super) fn raise_bound(&mut self, value: Option<f64>, method: &Method) {
+    pub(super) fn raise_bound(&mut self, value: Option<f64>, source: impl Fn() -> String) {
         let known = self.bound.as_ref().map_or(f64::NEG_INFINITY, |b| b.value);
         if let Some(value) = value.filter(|&v| v > known && v.is_finite()) {
-            self.bound = Some(Bound { value, source: method.to_string() });
+            self.bound = Some(Bound { value, source: source() });
         }
     }
 
@@ -144,6 +143,7 @@ mod tests {
 
     use super::*;
     use crate::ModelBuilder;
+    use crate::methods::Method;
     use crate::solver::Settings;
 
     #[test]
@@ -186,14 +186,14 @@ mod tests {
 
         let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, labels(0, 0));
-        best.raise_bound(Some(1.5), &Method::MeanField);
+        best.raise_bound(Some(1.5), || Method::MeanField.to_string());
         assert_eq!(best.gap(), Some(0.5), "the gap is that of the own labelling");
         let parts = best.into_parts();
         assert_eq!((parts.own.unwrap().labeling, parts.seen.labeling), (labels(0, 0), labels(1, 1)));
 
         let mut best = Best::new(&mut context, Some(&start), true);
         best.offer(&mut context, labels(0, 0));
-        best.raise_bound(Some(1.5), &Method::MeanField);
+        best.raise_bound(Some(1.5), || Method::MeanField.to_string());
         assert_eq!(best.gap(), Some(0.25));
         assert_eq!(best.into_parts().own.unwrap().labeling, labels(1, 1));
     }
@@ -207,13 +207,13 @@ mod tests {
         let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, Labeling::new(vec![0, 1]));
         let (low, high) = (Method::MeanField, Method::DcNeg);
-        best.raise_bound(Some(0.5), &low);
+        best.raise_bound(Some(0.5), || low.to_string());
         assert_eq!(best.gap(), Some(0.5));
         for useless in [None, Some(0.25), Some(f64::NAN), Some(f64::INFINITY), Some(0.5)] {
-            best.raise_bound(useless, &high);
+            best.raise_bound(useless, || high.to_string());
             assert_eq!(best.bound(), Some(&Bound { value: 0.5, source: low.to_string() }), "{useless:?}");
         }
-        best.raise_bound(Some(0.75), &high);
+        best.raise_bound(Some(0.75), || high.to_string());
         assert_eq!(best.bound(), Some(&Bound { value: 0.75, source: high.to_string() }));
     }
 }

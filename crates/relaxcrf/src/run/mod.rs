@@ -14,7 +14,7 @@ use self::best::Best;
 pub use self::best::{Bound, ScoredLabeling};
 pub use self::updates::mean_field_beliefs;
 use crate::beliefs::Beliefs;
-use crate::energy::{Energy, is_below};
+use crate::energy::{self, Energy, is_below};
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::memory;
@@ -184,7 +184,10 @@ fn run(
             iterations += 1;
 
             // --- what is known now ---
-            best.raise_bound(step.lower_bound, method);
+            if step.lower_bound.is_some() && best.bound().is_none() {
+                best.raise_bound(energy::least_unary(model), || "unary energies alone".into());
+            }
+            best.raise_bound(step.lower_bound, || bound_source(method, solver.bound_remark()));
             if let Some(labeling) = solver.proposal() {
                 best.offer(&mut context, labeling);
             }
@@ -257,6 +260,11 @@ fn run(
         seconds: started.elapsed().as_secs_f64(),
         trace,
     })
+}
+
+/// What a bound of a method is called.
+fn bound_source(method: &Method, remark: &str) -> String {
+    if remark.is_empty() { method.to_string() } else { format!("{method} {remark}") }
 }
 
 fn fitting(model: &Model, beliefs: Beliefs) -> Result<Beliefs> {

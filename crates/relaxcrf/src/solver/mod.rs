@@ -30,6 +30,11 @@ pub trait Solver {
     fn candidates(&mut self, _context: &mut Context, _beliefs: &Beliefs) -> Vec<Labeling> {
         Vec::new()
     }
+
+    /// What has to be said about the lower bounds besides the method's name; empty if there is nothing to say.
+    fn bound_remark(&self) -> &'static str {
+        ""
+    }
 }
 
 /// What one iteration achieved.
