@@ -1,10 +1,8 @@
 //! Problems so small that every labelling can be tried: what a method returns is checked against all of them.
 
-use std::ops::ControlFlow;
-
 use arbitrary::Unstructured;
 use relaxcrf::model::{Compatibility, Features, FilterKind, Kernel, Normalization};
-use relaxcrf::solve::{METHODS, Pipeline, Settings, Status, solve as run};
+use relaxcrf::solve::{METHODS, Pipeline, Settings, Solve, Status};
 use relaxcrf::{Labeling, Model, ModelBuilder, energy};
 
 use super::numbers::{byte, number, numbers, one_of, up_to};
@@ -138,7 +136,7 @@ pub fn solve(data: &[u8]) {
     };
     let Ok(model) = model(&mut data) else { return };
     let pipeline: Pipeline = name.parse().unwrap();
-    let Ok(solution) = run(&model, &pipeline, None, &settings, &mut |_| ControlFlow::Continue(())) else {
+    let Ok(solution) = Solve::new(&model).method(pipeline).settings(&settings).run() else {
         return;
     };
     let found = solution.energy.total();

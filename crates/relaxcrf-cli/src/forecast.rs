@@ -1,12 +1,12 @@
 //! How long a run will take, timed on a piece of the problem: iterations differ from image to image, so this is a
 //! forecast and no promise.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use relaxcrf::Image;
-use relaxcrf::solve::{Pipeline, Settings, solve};
+use relaxcrf::solve::{Pipeline, Settings, Solve};
 use relaxcrf_lab::inputs;
 use relaxcrf_lab::options::ModelOptions;
 use relaxcrf_lab::parallel::STACK;
@@ -32,7 +32,7 @@ pub fn seconds_per_pixel(
     let started = Instant::now();
     pool.install(|| -> Result<()> {
         let problem = inputs::assemble(&piece, labels, rows, model, settings.seed)?;
-        solve(&problem, method, None, settings, &mut |_| ControlFlow::Continue(()))?;
+        Solve::new(&problem).method(method).settings(settings).run()?;
         Ok(())
     })?;
     Ok(started.elapsed().as_secs_f64() / (piece.width * piece.height) as f64)

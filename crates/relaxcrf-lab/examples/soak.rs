@@ -5,13 +5,12 @@
 //! is for warming up: every thread keeps buffers of the largest problem it has met.)
 
 use std::error::Error;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use relaxcrf::ModelBuilder;
 use relaxcrf::model::{Compatibility, FilterKind};
 use relaxcrf::rng::Rng;
-use relaxcrf::solve::{METHODS, Settings, solve};
+use relaxcrf::solve::{METHODS, Settings, Solve};
 use relaxcrf_io::{Palette, read_labels, write_labels};
 use relaxcrf_lab::synth;
 
@@ -41,7 +40,7 @@ fn problem(rng: &mut Rng, folder: &std::path::Path) -> Result<(), Box<dyn Error>
     let method = METHODS[rng.below(METHODS.len())].name.parse()?;
     let settings = Settings { max_iterations: Some(1 + rng.below(12)), ..Settings::default() };
     // Some methods do not fit some models; their errors are part of the mixture.
-    if let Ok(solution) = solve(&model, &method, None, &settings, &mut |_| ControlFlow::Continue(())) {
+    if let Ok(solution) = Solve::new(&model).method(&method).settings(&settings).run() {
         let path = folder.join("labels.png");
         write_labels(&path, width, height, solution.labeling.as_slice(), &Palette::voc())?;
         assert_eq!(read_labels(&path)?.labels, solution.labeling.as_slice());

@@ -10,7 +10,7 @@ use numpy::{PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::{Method, Pipeline, Progress, Settings, mean_field_beliefs};
+use relaxcrf::solve::{Method, Pipeline, Progress, Settings, Solve, mean_field_beliefs};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
@@ -62,12 +62,21 @@ pub fn solve<'py>(
     let (chain, stopped) = (pipeline.clone(), Arc::clone(&stop));
     // The channel's end moves in with the rest, so that it closes when the work ends, however it ends.
     let work = move || {
-        relaxcrf::solve::solve(&inner, &chain, init, &settings, &mut |progress| {
-            if asked {
-                wait_for_answer(&tell, &answered, progress);
-            }
-            if stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        Solve::new(&inner)
+            .method(&chain)
+            .init(init)
+            .settings(&settings)
+            .observe(|progress| {
+                if asked {
+                    wait_for_answer(&tell, &answered, progress);
+                }
+                if stopped.load(Ordering::Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+            .run()
     };
     let meanwhile = move || attend(&told, &answer, &stop, callback.as_ref());
     let (solution, error) = pool::run_beside(py, threads, work, meanwhile)?;
@@ -114,14 +123,18 @@ pub fn refine<'py>(
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let inner = model.get().inner.clone();
     let (labeling, beliefs) = pool::run_until_signal(py, threads, |stop| {
-        if let [Method::MeanFieldUpdates(updates)] = pipeline.stages() {
-            let beliefs = mean_field_beliefs(&inner, max_iter.unwrap_or(*updates), stop)?;
+        if let [Some(updates)] = pipeline.stages().iter().map(Method::updates).collect::<Vec<_>>()[..] {
+            let beliefs = mean_field_beliefs(&inner, max_iter.unwrap_or(updates), stop)?;
             return Ok((beliefs.argmax(), beliefs));
         }
         let settings = Settings { max_iterations: max_iter, ..Settings::default() };
-        let solution = relaxcrf::solve::solve(&inner, &pipeline, None, &settings, &mut |_| {
-            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        let solution = Solve::new(&inner)
+            .method(&pipeline)
+            .settings(&settings)
+            .observe(|_| {
+                if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })
+            .run()?;
         Ok((solution.labeling, solution.beliefs))
     })?;
     let labels = model.get().inner.labels();

@@ -1,11 +1,9 @@
 //! Build, application and methods on generated scenes: `cargo bench -p relaxcrf`, one thread unless
 //! RAYON_NUM_THREADS says otherwise. Comparisons with other programs are in `bench/peers`.
 
-use std::ops::ControlFlow;
-
 use divan::{Bencher, black_box};
 use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
-use relaxcrf::solve::{Settings, solve};
+use relaxcrf::Solve;
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth;
 
@@ -69,7 +67,5 @@ fn lattice_bins(bencher: Bencher, count: usize) {
 fn method(bencher: Bencher, name: &str) {
     let model = model(6);
     let pipeline = name.parse().expect("a method");
-    bencher.bench_local(|| {
-        solve(&model, &pipeline, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))
-    });
+    bencher.bench_local(|| Solve::new(&model).method(&pipeline).run());
 }

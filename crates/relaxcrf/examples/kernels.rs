@@ -3,12 +3,11 @@
 //!
 //! The scene is generated, so that the count depends on the code only.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
 use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
 use relaxcrf::solve::mean_field_beliefs;
-use relaxcrf::solve::{Settings, solve};
+use relaxcrf::solve::{Settings, Solve};
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth::{self, SegmentationScene};
 
@@ -75,7 +74,6 @@ fn model(scene: &SegmentationScene) -> Model {
 fn run(model: &Model, method: &str, iterations: usize) -> f32 {
     let settings = Settings { max_iterations: Some(iterations), tolerance: Some(0.0), ..Settings::default() };
     let method = method.parse().expect("a method");
-    let solution =
-        solve(model, &method, None, &settings, &mut |_| ControlFlow::Continue(())).expect("a solution");
+    let solution = Solve::new(model).method(&method).settings(&settings).run().expect("a solution");
     solution.energy.total() as f32
 }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::methods::{Method, Pipeline, Schedule};
+use crate::methods::{Method, Pipeline};
 use crate::model::Model;
 use crate::solver::Settings;
 use relaxcrf_filter::reduce;
@@ -19,14 +19,24 @@ use relaxcrf_filter::{Direction, Workspace};
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// One after the other, while there is time.
-    pub runs: Vec<Run>,
+    pub parts: Vec<Part>,
     /// Why these.
     pub reasons: Vec<String>,
+    /// Whether `auto` chose the methods, and not the user.
+    pub(crate) is_choice: bool,
+}
+
+impl Plan {
+    /// A plan of one part: methods that the user chose.
+    pub(crate) fn of(pipeline: Pipeline) -> Self {
+        let part = Part { pipeline, scope: Scope::Whole, most_iterations: None };
+        Self { parts: vec![part], reasons: Vec::new(), is_choice: false }
+    }
 }
 
 /// A part of a plan.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct Part {
     /// The methods.
     pub pipeline: Pipeline,
     /// Where they begin and what they work on.
@@ -46,17 +56,17 @@ pub enum Scope {
     Onward,
 }
 
-impl Run {
-    /// The schedule, if it is all that is run.
-    pub(crate) fn schedule(&self) -> Option<Schedule> {
+impl Part {
+    /// Steps of the schedule, if `graduated` is all that is run.
+    pub(crate) fn schedule_steps(&self) -> Option<usize> {
         match self.pipeline.stages() {
-            [Method::Graduated(schedule)] => Some(*schedule),
+            [alone] => alone.option("steps").map(|n| n as usize),
             _ => None,
         }
     }
 }
 
-impl std::fmt::Display for Run {
+impl std::fmt::Display for Part {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self.scope {
             Scope::Whole => write!(f, "{}", self.pipeline),
@@ -120,7 +130,7 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
                 say(format!("the time limit is enough for about {updates:.0} updates"));
                 // Where few labels matter, most steps of the schedule are made with those alone.
                 let share = if few_labels(model) { SHARE_OF_FEW_LABELS } else { 1.0 };
-                let quick = if updates >= share * Schedule::default().steps as f64 {
+                let quick = if updates >= share * schedule_steps() {
                     say("which is enough for the graduated schedule".into());
                     vec![("graduated", Whole)]
                 } else {
@@ -137,16 +147,21 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
             }
         }
     };
-    let runs: Vec<Run> = parts
+    let parts: Vec<Part> = parts
         .into_iter()
         .map(|(text, scope)| {
             // The names are the crate's own; a test runs every branch.
-            let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MeanField));
-            Run { pipeline, scope, most_iterations: (text == SHORT).then_some(SHORT_ITERATIONS) }
+            let pipeline = text.parse().unwrap_or_else(|_| Pipeline::from(Method::MF));
+            Part { pipeline, scope, most_iterations: (text == SHORT).then_some(SHORT_ITERATIONS) }
         })
         .collect();
-    say(format!("so: {}", runs.iter().map(Run::to_string).collect::<Vec<_>>().join(", then ")));
-    Plan { runs, reasons }
+    say(format!("so: {}", parts.iter().map(Part::to_string).collect::<Vec<_>>().join(", then ")));
+    Plan { parts, reasons, is_choice: true }
+}
+
+/// Steps of the graduated schedule.
+fn schedule_steps() -> f64 {
+    Method::GRADUATED.option("steps").unwrap_or(0.0)
 }
 
 /// How many updates of the beliefs fit into the time, from one filter call with a few channels.
@@ -190,8 +205,9 @@ mod tests {
 
     #[test]
     fn the_schedule_comes_first_if_there_is_time_for_it() {
-        let first = |model: &Model, updates: f64| plan_for(model, Some(updates)).runs[0].pipeline.to_string();
-        let steps = Schedule::default().steps as f64;
+        let first =
+            |model: &Model, updates: f64| plan_for(model, Some(updates)).parts[0].pipeline.to_string();
+        let steps = schedule_steps();
         let many = choosing(4, 4);
         assert_eq!(first(&many, steps), "graduated");
         assert_eq!(first(&many, steps - 0.5), SHORT);

@@ -12,8 +12,7 @@
 //! only through Gaussian filtering.
 //!
 //! ```
-//! use relaxcrf::{ModelBuilder, solve};
-//! use std::ops::ControlFlow;
+//! use relaxcrf::{Method, ModelBuilder, Solve};
 //!
 //! # fn main() -> relaxcrf::Result<()> {
 //! // Two labels on a picture with a dark and a bright half; every fifth pixel prefers the wrong one.
@@ -26,9 +25,7 @@
 //!     .gaussian(3.0, 1.5)
 //!     .bilateral(image, 40.0, 13.0, 5.0)
 //!     .build()?;
-//! let method = "mf".parse()?;
-//! let settings = solve::Settings::default();
-//! let solution = solve::solve(&model, &method, None, &settings, &mut |_| ControlFlow::Continue(()))?;
+//! let solution = Solve::new(&model).method(Method::MF).run()?;
 //! let unary = relaxcrf::energy::of_labeling(&model, &model.unary_argmin())?;
 //! assert!(solution.energy.total() < unary.total());
 //! println!("{}: energy {}", solution.status, solution.energy.total());
@@ -36,8 +33,8 @@
 //! # }
 //! ```
 //!
-//! The way through: [`ModelBuilder`] checks the parts and builds a [`Model`]; [`solve::solve`] runs a method,
-//! or a chain such as `mf+dc-neg`, and returns a [`Solution`](solve::Solution) with the best labelling, its
+//! The way through: [`ModelBuilder`] checks the parts and builds a [`Model`]; [`Solve`] runs a method,
+//! or a chain such as `mf+dc-neg`, and returns a [`Solution`] with the best labelling, its
 //! energy and, from methods that have one, a certified lower bound. [`solve::METHODS`] lists the methods.
 
 mod allocation;
@@ -59,14 +56,14 @@ mod run;
 mod solver;
 pub mod tiles;
 
-/// Runs and methods.
+/// Runs: their methods, settings and results.
 pub mod solve {
     pub use crate::auto;
-    pub use crate::methods::*;
+    pub use crate::methods::{METHODS, Method, MethodInfo, MethodOption, Pipeline, updates};
     pub use crate::model::trees;
     pub use crate::rows::simplex;
-    pub use crate::run::*;
-    pub use crate::solver::*;
+    pub use crate::run::{Bound, LeftOut, Progress, ScoredLabeling, Solution, Solve, mean_field_beliefs};
+    pub use crate::solver::{Counts, Settings, Status};
 }
 
 pub use relaxcrf_filter as filter;
@@ -76,4 +73,6 @@ pub use beliefs::Beliefs;
 pub use error::{Error, Result};
 pub use image::Image;
 pub use labeling::Labeling;
+pub use methods::Method;
 pub use model::{Model, ModelBuilder};
+pub use run::{Solution, Solve};

@@ -14,7 +14,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::methods::Pipeline;
 use crate::model::{Features, Kernel, Model};
-use crate::run::{Solution, solve};
+use crate::run::{Solution, Solve};
 use crate::solver::Settings;
 
 /// The halo in standard deviations of the widest kernel.
@@ -262,7 +262,7 @@ pub fn check(pipeline: &Pipeline, settings: &Settings) -> Result<()> {
 /// Solves one tile's model.
 pub fn run(model: &Model, pipeline: &Pipeline, settings: &Settings) -> Result<Solution> {
     check(pipeline, settings)?;
-    solve(model, pipeline, None, settings, &mut |_| std::ops::ControlFlow::Continue(()))
+    Solve::new(model).method(pipeline).settings(settings).run()
 }
 
 /// The labels that a tile takes from a run on its model: the most believed ones of its core.

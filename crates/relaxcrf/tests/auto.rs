@@ -39,7 +39,7 @@ fn no_worse_than_promised_on_any_branch() {
         let text = plan.reasons.last().unwrap().clone();
         assert!(text.contains(branch), "{text} lacks {branch}");
         assert!(
-            plan.reasons.len() >= 3 && plan.runs.iter().all(|run| text.contains(&run.to_string())),
+            plan.reasons.len() >= 3 && plan.parts.iter().all(|run| text.contains(&run.to_string())),
             "{:?}",
             plan.reasons
         );
@@ -133,7 +133,7 @@ fn a_time_limit_decides_what_comes_first() {
     let model = random_model(60, 4, 2, 0.1, FilterKind::Exact);
     let within = |seconds: f64| {
         let time_limit = Some(std::time::Duration::from_secs_f64(seconds));
-        auto::plan(&model, &Settings { time_limit, ..Settings::default() }).runs[0].pipeline.to_string()
+        auto::plan(&model, &Settings { time_limit, ..Settings::default() }).parts[0].pipeline.to_string()
     };
     assert_eq!(within(1e-6), "graduated:steps=10");
     assert_eq!(within(3600.0), "graduated");

@@ -93,8 +93,6 @@ fn every_kind_has_its_section() {
         .compatibility(skew)
         .build()
         .unwrap();
-    let method: solve::Pipeline = "dc-neg".parse().unwrap();
-    let mut go_on = |_: &solve::Progress| std::ops::ControlFlow::Continue(());
     let cases: [(Error, &str, &str); 7] = [
         (build(vec![0.0; 3]).unwrap_err(), "but", "## Sizes"),
         (
@@ -103,11 +101,7 @@ fn every_kind_has_its_section() {
             "## Values in arrays",
         ),
         (ModelBuilder::points(0, 2).build().unwrap_err(), "but must be", "## Numbers and names"),
-        (
-            solve::solve(&attracting, &method, None, &solve::Settings::default(), &mut go_on).unwrap_err(),
-            "cannot be used",
-            "## Methods",
-        ),
+        (attracting.solve("dc-neg").unwrap_err(), "cannot be used", "## Methods"),
         ("magic".parse::<solve::Pipeline>().unwrap_err(), "cannot read method `magic`", "## Texts"),
         (
             Lattice::new(&[0.0, 1e30, 0.0, 3e30, 5.0, 2e30], 3, Blur::Classic).unwrap_err().into(),

@@ -1,11 +1,10 @@
 //! Labels that nobody believes in are left out of the work of `qp`, `dc-neg` and `graduated`, and come back when they
 //! should.
-use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use relaxcrf::filter::{Direction, Workspace};
 use relaxcrf::model::{FilterKind, Normalization};
-use relaxcrf::solve::{Progress, Settings, Solution, Status, simplex, solve};
+use relaxcrf::solve::{Settings, Solution, Solve, Status, simplex};
 use relaxcrf::{Beliefs, Labeling, Model, ModelBuilder};
 
 const PIXELS: usize = 14;
@@ -59,8 +58,7 @@ fn plain_update(model: &Model, y: &[f32]) -> Vec<f32> {
 
 fn after(model: &Model, method: &str, init: &Beliefs, iterations: usize) -> Solution {
     let settings = Settings { max_iterations: Some(iterations), tolerance: Some(0.0), ..Settings::default() };
-    let go_on = &mut |_: &Progress| ControlFlow::Continue(());
-    solve(model, &method.parse().unwrap(), Some(init.clone()), &settings, go_on).unwrap()
+    Solve::new(model).method_name(method).unwrap().init(init.clone()).settings(&settings).run().unwrap()
 }
 
 proptest! {

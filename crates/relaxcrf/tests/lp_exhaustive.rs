@@ -2,13 +2,11 @@
 
 mod common;
 
-use std::ops::ControlFlow;
-
 use common::{exhaustive, operator, oracle, random_costs, random_model, run};
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 use relaxcrf::filter::OrderedMode;
 use relaxcrf::model::{Compatibility, Cut, FilterKind};
-use relaxcrf::solve::{Pipeline, Settings, Solution, Status, solve};
+use relaxcrf::solve::{Pipeline, Settings, Solution, Solve, Status};
 use relaxcrf::{Beliefs, Labeling, Model, energy};
 
 /// The LP with one variable per pair and cut, solved by the simplex method.
@@ -219,8 +217,7 @@ fn a_good_start_is_kept() {
     let (best, optimum) = exhaustive(&model);
     let start = Some(Beliefs::from_labeling(&best, 3));
     let solution =
-        solve(&model, &"lp".parse().unwrap(), start, &patient(5), &mut |_| ControlFlow::Continue(()))
-            .unwrap();
+        Solve::new(&model).method_name("lp").unwrap().init(start).settings(&patient(5)).run().unwrap();
     assert!((solution.energy.total() - optimum).abs() < 1e-6, "labels are left out, but never lost");
 }
 
@@ -228,8 +225,7 @@ fn a_good_start_is_kept() {
 fn matrices_without_cuts_are_sent_to_trees() {
     let costs = Compatibility::matrix(3, vec![0.0, 1.0, 1.5, 1.0, 0.0, 1.0, 1.5, 1.0, 0.0]).unwrap();
     let model = random_costs(5, costs, 1, 0.1);
-    let error =
-        solve(&model, &"lp".parse().unwrap(), None, &Settings::default(), &mut |_| ControlFlow::Continue(()));
+    let error = Solve::new(&model).method_name("lp").unwrap().run();
     assert!(error.unwrap_err().to_string().contains("tree-lp"));
 }
 

@@ -11,7 +11,7 @@ use relaxcrf::filter::fused::{FusedTerm, Tables};
 use relaxcrf::filter::{Direction, Scaling, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::updates::{NEGLIGIBLE, Updates};
-use relaxcrf::solve::{Settings, Solution, Status, mean_field_beliefs, solve};
+use relaxcrf::solve::{Settings, Solution, Solve, Status, mean_field_beliefs};
 use relaxcrf::{Beliefs, Model, ModelBuilder};
 
 const WIDTH: usize = 90;
@@ -71,11 +71,11 @@ fn by_updates(model: &Model, unary: &[f32], updates: usize) -> Vec<f32> {
 }
 
 fn stopped_after(model: &Model, method: &str, settings: &Settings, stop: usize) -> Solution {
-    let mut watch = |p: &relaxcrf::solve::Progress| match p.iteration >= stop {
+    let watch = |p: &relaxcrf::solve::Progress| match p.iteration >= stop {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    solve(model, &method.parse().unwrap(), None, settings, &mut watch).unwrap()
+    Solve::new(model).method_name(method).unwrap().settings(settings).observe(watch).run().unwrap()
 }
 
 fn settings(updates: usize) -> Settings {
@@ -119,8 +119,7 @@ fn solve_and_the_direct_entry_return_exactly_the_beliefs_of_the_updates() {
 fn fast_updates_equal_plain_ones_within_the_bound() {
     for (what, model, _) in problems() {
         let start = Beliefs::from_energies(model.unary(), model.labels());
-        let go = &mut |_: &_| ControlFlow::Continue(());
-        let plain = solve(&model, &"mf8".parse().unwrap(), Some(start), &Settings::default(), go).unwrap();
+        let plain = Solve::new(&model).method_name("mf8").unwrap().init(start).run().unwrap();
         let fast = run(&model, "mf8", &Settings::default());
         assert!(plain.trace.iter().all(|p| p.objective.is_finite()), "{what}: the plain path was not taken");
         // Converged blocks count as certain, which they are to two parts in a thousand.

@@ -1,12 +1,11 @@
 //! The estimates of memory against what is really allocated, for every method.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
 use relaxcrf::memory::{KernelSize, Problem};
 use relaxcrf::model::{FilterKind, Kernel, ModelBuilder};
-use relaxcrf::solve::{METHODS, Pipeline, Settings, solve};
+use relaxcrf::solve::{METHODS, Pipeline, Settings, Solve};
 use relaxcrf::{Beliefs, Labeling};
 use relaxcrf_lab::synth::{self, SegmentationScene};
 
@@ -82,7 +81,7 @@ fn check(case: &Case, methods: &[&str]) {
         let most = if with_views { 40 } else { 2 };
         let settings = Settings { max_iterations: Some(most), time_limit, ..Settings::default() };
         let run = |init: Option<Beliefs>| {
-            measured(|| solve(&model, &pipeline, init, &settings, &mut |_| ControlFlow::Continue(())))
+            measured(|| Solve::new(&model).method(&pipeline).init(init).settings(&settings).run())
         };
         if ["qp", "dc-neg", "graduated"].contains(method) {
             // One label for all: the others are left out of the work, and then come back.

@@ -8,12 +8,11 @@
 mod common;
 
 use std::fmt::Write as _;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use common::{Numbers, random_costs, random_model};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
-use relaxcrf::solve::{Settings, Solution, solve};
+use relaxcrf::solve::{Settings, Solution, Solve};
 use relaxcrf::{Model, ModelBuilder};
 
 /// Numbers may differ by this share of the problem's scale: other processors have other last digits.
@@ -79,7 +78,7 @@ fn solution(model: &Model, method: &str, iterations: usize) -> Solution {
     let tolerance = (iterations >= LONG).then_some(1e-9);
     let max_iterations = Some(iterations);
     let settings = Settings { max_iterations, tolerance, evaluate_every: EVERY, ..Settings::default() };
-    solve(model, &method.parse().unwrap(), None, &settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    Solve::new(model).method_name(method).unwrap().settings(&settings).run().unwrap()
 }
 
 /// One recorded line: counts that must be equal, values that must be close.

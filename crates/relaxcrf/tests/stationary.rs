@@ -3,11 +3,9 @@
 
 mod common;
 
-use std::ops::ControlFlow;
-
 use common::{Numbers, run};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
-use relaxcrf::solve::{Progress, Settings, solve};
+use relaxcrf::solve::{Settings, Solve};
 use relaxcrf::{Beliefs, Model, ModelBuilder};
 
 const PIXELS: usize = 12;
@@ -155,8 +153,13 @@ fn the_objective_of_mean_field_is_the_free_energy() {
         let start = Beliefs::new(start, labels).unwrap();
         let after = |method: &str, iterations: usize| {
             let settings = Settings { max_iterations: Some(iterations), ..Settings::default() };
-            let go_on = &mut |_: &Progress| ControlFlow::Continue(());
-            solve(&problem.model, &method.parse().unwrap(), Some(start.clone()), &settings, go_on).unwrap()
+            Solve::new(&problem.model)
+                .method_name(method)
+                .unwrap()
+                .init(start.clone())
+                .settings(&settings)
+                .run()
+                .unwrap()
         };
         // Plain updates know it of the beliefs before, guarded ones of the beliefs after.
         let plain = after("mf5", 1);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Numbers, exhaustive, oracle, random_model, run};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
-use relaxcrf::solve::{METHODS, Settings, Solution};
+use relaxcrf::solve::{METHODS, Settings, Solution, Solve};
 use relaxcrf::{Model, ModelBuilder};
 
 fn settings(iterations: usize) -> Settings {
@@ -117,10 +117,8 @@ fn oracle_of_a_dc_step() {
     // From the labelling (0, 1, 0) one step gives [[1, 0], [.45, .55], [1, 0]].
     let model = oracle();
     let start = relaxcrf::Beliefs::from_labeling(&relaxcrf::Labeling::new(vec![0, 1, 0]), 2);
-    let mut go_on = |_: &relaxcrf::solve::Progress| std::ops::ControlFlow::Continue(());
     let solution =
-        relaxcrf::solve::solve(&model, &"dc-neg".parse().unwrap(), Some(start), &settings(1), &mut go_on)
-            .unwrap();
+        Solve::new(&model).method_name("dc-neg").unwrap().init(start).settings(&settings(1)).run().unwrap();
     let want = [1.0, 0.0, 0.45, 0.55, 1.0, 0.0];
     for (got, want) in solution.beliefs.as_slice().iter().zip(want) {
         assert!((got - want).abs() < 1e-5, "{:?}", solution.beliefs);

@@ -2,12 +2,10 @@
 
 mod common;
 
-use std::ops::ControlFlow;
-
 use common::{random_model, run};
 use relaxcrf::energy;
 use relaxcrf::model::FilterKind;
-use relaxcrf::solve::{METHODS, Pipeline, Settings, Status, solve};
+use relaxcrf::solve::{METHODS, Pipeline, Settings, Solve, Status};
 
 #[test]
 fn labellings_are_evaluated_as_often_as_asked_and_at_the_end() {
@@ -102,9 +100,10 @@ fn labels_are_those_that_the_method_arrived_at() {
     let settings = Settings { max_iterations: Some(7), ..Settings::default() };
     let chains = ["mf1", "mf10", "qp+mf", "qp+mf5", "qp+dc-neg", "mf/qp", "qp/mf"];
     for method in METHODS.iter().map(|m| m.name).chain(chains) {
-        let go_on = &mut |_: &_| ControlFlow::Continue(());
         // `exact` is for two labels.
-        let Ok(found) = solve(&model, &method.parse().unwrap(), None, &settings, go_on) else { continue };
+        let Ok(found) = Solve::new(&model).method_name(method).unwrap().settings(&settings).run() else {
+            continue;
+        };
         let (own, best, last) = (found.energy.total(), found.best.energy.total(), found.final_energy.total());
         let constant = energy::of_constants(&model).into_iter().fold(f64::INFINITY, f64::min);
         assert!(

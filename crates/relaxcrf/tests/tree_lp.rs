@@ -2,12 +2,10 @@
 
 mod common;
 
-use std::ops::ControlFlow;
-
 use common::{Numbers, exhaustive, random_costs, run};
 use relaxcrf::Model;
 use relaxcrf::model::Compatibility;
-use relaxcrf::solve::{Pipeline, Settings, Status, solve};
+use relaxcrf::solve::{Pipeline, Settings, Solve, Status};
 
 /// Random costs between four labels, triangle inequality or not.
 fn semimetric(seed: u64) -> Compatibility {
@@ -28,8 +26,7 @@ fn as_matrix(costs: &Compatibility) -> Compatibility {
 }
 
 fn fails(model: &Model, method: &str) -> String {
-    let go_on = &mut |_: &_| ControlFlow::Continue(());
-    solve(model, &method.parse().unwrap(), None, &Settings::default(), go_on).unwrap_err().to_string()
+    Solve::new(model).method_name(method).unwrap().run().unwrap_err().to_string()
 }
 
 #[test]

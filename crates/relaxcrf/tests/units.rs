@@ -2,11 +2,9 @@
 
 mod common;
 
-use std::ops::ControlFlow;
-
 use common::Numbers;
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
-use relaxcrf::solve::{Settings, Solution, solve};
+use relaxcrf::solve::{Settings, Solution, Solve};
 use relaxcrf::{Beliefs, Model, ModelBuilder};
 
 fn problem(costs: &Compatibility, unit: f32, seed: u64) -> Model {
@@ -26,7 +24,7 @@ fn problem(costs: &Compatibility, unit: f32, seed: u64) -> Model {
 /// From the same beliefs in any unit.
 fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
     let start = Beliefs::uniform(model.pixels(), model.labels());
-    solve(model, &method.parse().unwrap(), Some(start), settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    Solve::new(model).method_name(method).unwrap().init(start).settings(settings).run().unwrap()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use relaxcrf::model::FilterKind;
-use relaxcrf::solve::{Pipeline, Settings, Solution, solve};
+use relaxcrf::solve::{Pipeline, Settings, Solution, Solve};
 use relaxcrf::{Labeling, energy};
 use relaxcrf_lab::outputs::make_directory;
 use relaxcrf_lab::progress::RunObserver;
@@ -129,7 +129,8 @@ fn minimise(scene: &Scene, name: &str, args: &DemoArgs) -> Result<Run> {
         kind => Some(scene.model.with_filter(kind)?),
     };
     let model = own_model.as_ref().unwrap_or(&scene.model);
-    let solution: Solution = solve(model, &pipeline, None, &settings, &mut |p| meter.show(p))?;
+    let solution: Solution =
+        Solve::new(model).method(&pipeline).settings(&settings).observe(|p| meter.show(p)).run()?;
     let report = RunReport::new(&scene.model, &pipeline, &solution, args.common.json)
         .with_trace(&solution.trace, args.trace.trace);
     Ok(Run { report, quality: scene.quality(&solution.labeling)?, labels: solution.labeling })

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::solve;
+use relaxcrf::Solve;
 use relaxcrf_io::{self as io, LabelFile};
 use relaxcrf_lab::choice::Choice;
 use relaxcrf_lab::inputs::{self, Input, Source};
@@ -91,7 +91,8 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         advice::explain(&choice.method, &model, &settings, &messages);
     }
     meter.start(&choice.method, &settings);
-    let solution = solve(&model, &choice.method, None, &settings, &mut |p| meter.show(p))?;
+    let solution =
+        Solve::new(&model).method(&choice.method).settings(&settings).observe(|p| meter.show(p)).run()?;
     let solution = args.run.take.labels_of(solution);
     advice::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
     drop(meter);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use relaxcrf::solve::{Method, Pipeline, solve};
+use relaxcrf::solve::{Method, Pipeline, Solve};
 use relaxcrf_lab::disparity::{self, Score, Scores, Truth};
 use relaxcrf_lab::outputs::{Together, check_writable};
 use relaxcrf_lab::progress::RunObserver;
@@ -63,7 +63,8 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         advice::explain(&method, &pair.model, &settings, &messages);
     }
     meter.start(&method, &settings);
-    let solution = solve(&pair.model, &method, None, &settings, &mut |p| meter.show(p))?;
+    let solution =
+        Solve::new(&pair.model).method(&method).settings(&settings).observe(|p| meter.show(p)).run()?;
     let solution = args.run.take.labels_of(solution);
     let labels = solution.labeling.as_slice();
     if let Some((disparity, energy)) = solution.constant_below().filter(|_| !method.is_unary()) {
@@ -105,7 +106,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
 
 impl StereoArgs {
     fn method(&self) -> Pipeline {
-        self.run.method.clone().unwrap_or_else(|| Method::MeanField.into())
+        self.run.method.clone().unwrap_or_else(|| Method::MF.into())
     }
 
     /// Grey values per disparity: as given, or for 8 bits as in the truth file.

@@ -8,7 +8,7 @@ mod show;
 
 use anyhow::{Result, bail};
 use relaxcrf::energy;
-use relaxcrf::solve::{Counts, Pipeline, Progress, ScoredLabeling, Settings, Solution, Status, solve};
+use relaxcrf::solve::{Pipeline, Progress, ScoredLabeling, Settings, Solution, Solve, Status};
 use relaxcrf::{Error, Labeling, Model};
 use serde::Serialize;
 
@@ -260,11 +260,11 @@ fn go_on(
 ) -> relaxcrf::Result<Solution> {
     if !pipeline.is_one_chain() {
         meter.start(pipeline, settings);
-        return solve(model, pipeline, None, settings, &mut |p| meter.show(p));
+        return Solve::new(model).method(pipeline).settings(settings).observe(|p| meter.show(p)).run();
     }
     let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
     let done = before.map_or(0, |(p, _)| p.stages().len());
-    for (stage, method) in pipeline.stages().iter().enumerate().skip(done) {
+    for method in &pipeline.stages()[done..] {
         if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {
             // Nothing more was asked for.
             break;
@@ -276,50 +276,18 @@ fn go_on(
             tolerance: settings.tolerance.or(end.and_then(|e| e.tolerance)),
             ..settings.clone()
         };
-        let alone = Pipeline::from(method.clone());
+        let alone = Pipeline::from(*method);
         meter.start(&alone, &settings);
-        let start = found.as_ref().map(|s| s.beliefs.clone());
-        let end = solve(model, &alone, start, &settings, &mut |p| meter.show(p))?;
-        found = Some(match &found {
-            Some(start) => joined(start, end, stage, alone.gives_most_believed_labels()),
-            None => end,
-        });
+        // To the meter, each stage is a run of its own.
+        let show = |p: &Progress| meter.show(&Progress { stage: 0, ..p.clone() });
+        let run = Solve::new(model).method(alone).continue_from(found.as_ref()).settings(&settings);
+        found = Some(run.observe(show).run()?);
     }
     // A chain has at least one stage: an empty name is no method.
-    found.map_or_else(|| solve(model, pipeline, None, settings, &mut |p| meter.show(p)), Ok)
-}
-
-/// Two runs, the second from the first one's beliefs, as one.
-fn joined(start: &Solution, mut end: Solution, stages: usize, ends_with_beliefs: bool) -> Solution {
-    let sum = |a: Counts, b: Counts| Counts {
-        filter: a.filter + b.filter,
-        ordered: a.ordered + b.ordered,
-        evaluations: a.evaluations + b.evaluations,
-    };
-    let best = start.best.energy.total();
-    let bound = start.lower_bound.as_ref().map(|b| b.value);
-    for p in &mut end.trace {
-        p.stage += stages;
-        p.seconds += start.seconds;
-        p.counts = sum(start.counts, p.counts);
-        p.energy = p.energy.min(best);
-        p.lower_bound = [bound, p.lower_bound].into_iter().flatten().max_by(f64::total_cmp);
-    }
-    end.trace.splice(0..0, start.trace.iter().cloned());
-    if best < end.best.energy.total() {
-        end.best = start.best.clone();
-    }
-    // A chain that ends with mean field gives its labels, whatever came before.
-    if !ends_with_beliefs && start.energy.total() < end.energy.total() {
-        (end.labeling, end.energy) = (start.labeling.clone(), start.energy);
-    }
-    if end.lower_bound.as_ref().is_none_or(|b| bound.is_some_and(|s| s > b.value)) {
-        end.lower_bound = start.lower_bound.clone();
-    }
-    end.iterations += start.iterations;
-    end.seconds += start.seconds;
-    end.counts = sum(start.counts, end.counts);
-    end
+    found.map_or_else(
+        || Solve::new(model).method(pipeline).settings(settings).observe(|p| meter.show(p)).run(),
+        Ok,
+    )
 }
 
 /// Pixel accuracy, and the mean over all labels that occur in either map of intersection over union.
@@ -423,9 +391,7 @@ mod tests {
             assert_eq!(run.report.energy, scored, "{contestant}");
             assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
             let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
-            let alone = solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {
-                std::ops::ControlFlow::Continue(())
-            });
+            let alone = Solve::new(model).method(&contestant.chain).run();
             assert_eq!(run.labeling, alone.unwrap().beliefs.argmax(), "{contestant}");
         }
         assert_ne!(found.runs[0].labeling, found.runs[1].labeling);

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use relaxcrf::model::Normalization;
 use relaxcrf::presets::Preset;
-use relaxcrf::solve::{Pipeline, Settings, solve};
+use relaxcrf::solve::{Pipeline, Settings, Solve};
 use relaxcrf_io::write_preset;
 use serde::{Deserialize, Serialize};
 
@@ -226,9 +226,11 @@ fn evaluate(
     let confusions = parallel::map(&data.items, |item| {
         let model = item.model(&model_args, args.seed, messages)?;
         let truth = item.truth(&model)?;
-        let go_on = &mut |_: &_| ControlFlow::Continue(());
-        let solution =
-            solve(&model, &args.method, None, &settings, go_on).with_context(|| item.id.clone())?;
+        let solution = Solve::new(&model)
+            .method(&args.method)
+            .settings(&settings)
+            .run()
+            .with_context(|| item.id.clone())?;
         item.compare(&model, &solution.labeling, &truth, data.labels.void)
     })?;
     let labels = confusions.iter().map(Confusion::labels).max().unwrap_or(1);

@@ -7,8 +7,30 @@
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
-use crate::model::Model;
+use crate::model::{CompatibilityKind, Model};
+use crate::relaxation::cuts::cuts_for;
 use crate::solver::{Context, Solver, Step};
+
+/// Fails unless the label costs are a sum of cuts, or have one below them.
+pub(super) fn require_cuts(model: &Model, method: &str) -> Result<()> {
+    match has_cuts(model) || model.with_cuts_below().is_none() {
+        true => cuts_for(model, method).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// A solver that needs a sum of cuts, made by `make`: of the model, or of the problem with the costs below.
+pub(super) fn on_cuts<'m, S: Solver + 'm>(
+    model: &'m Model,
+    make: impl Fn(&'m Model) -> Result<S>,
+) -> Result<Box<dyn Solver + 'm>> {
+    if has_cuts(model) { Ok(Box::new(make(model)?)) } else { OnCostsBelow::boxed(model, make) }
+}
+
+fn has_cuts(model: &Model) -> bool {
+    let costs = model.compatibility();
+    matches!(costs.kind(), CompatibilityKind::Potts) || costs.cuts().is_some()
+}
 
 /// A solver of the problem with the costs below.
 pub(super) struct OnCostsBelow<'m> {

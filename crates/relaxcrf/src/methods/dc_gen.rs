@@ -7,6 +7,7 @@
 //! the inner problem is at least as large a decrease of the energy. So the inner loop stops when its steps
 //! gain little compared with its first.
 
+use super::info::MethodInfo;
 use crate::beliefs::Beliefs;
 use crate::model::Model;
 use crate::relaxation::quadratic::{Quadratic, smallest_curvature};
@@ -18,6 +19,20 @@ use relaxcrf_filter::reduce::{RowStep, RowValue, for_row_pairs, row_sum, sum_by_
 const INNER_STEPS: usize = 10;
 /// An inner step that gains less than this share of the best one so far ends the inner loop.
 const INNER_SHARE: f64 = 0.1;
+
+/// The row of `dc-gen`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    iterations: |_| 30,
+    tolerance: 1e-7,
+    bytes: |problem| problem.arrays(6),
+    used_percent: 100,
+    ..MethodInfo::new(
+        "dc-gen",
+        "difference of convex for any symmetric compatibility",
+        "energy of the QP never rises",
+        |model, _| Ok(Box::new(DcGen::new(model))),
+    )
+};
 
 /// The method `dc-gen`.
 pub(super) struct DcGen<'m> {

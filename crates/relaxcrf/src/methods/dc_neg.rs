@@ -11,6 +11,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::info::MethodInfo;
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -22,6 +23,20 @@ use relaxcrf_filter::reduce::{RowStep, for_row_pairs, row_sum};
 
 /// A step shortened this often is as good as none.
 const MOST_RETRIES: usize = 12;
+
+/// The row of `dc-neg`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    tolerance: 1e-7,
+    bytes: |problem| problem.arrays(3),
+    used_percent: 100,
+    fits: |model, _| require_negative(model, "dc-neg"),
+    ..MethodInfo::new(
+        "dc-neg",
+        "difference of convex for Potts and other conditionally negative compatibilities",
+        "energy of the QP never rises",
+        |model, _| Ok(Box::new(DcNeg::new(model)?)),
+    )
+};
 
 /// The method `dc-neg`.
 pub(super) struct DcNeg<'m> {

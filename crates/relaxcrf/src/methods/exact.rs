@@ -6,14 +6,18 @@
 //! the other label alone would lift the bound above U. Once few pixels are undecided, theirs is a minimum
 //! cut of a small dense graph, found directly; and then there is nothing better.
 
-use super::smooth_lp::{SmoothLp, SmoothOptions};
+use super::info::MethodInfo;
+use super::pipeline::Answer;
+use super::smooth_lp::SmoothLp;
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::model::Model;
+use crate::reductions::open_pixels;
 use crate::relaxation::cuts;
 use crate::relaxation::min_cut::Dense;
 use crate::solver::{Context, Solver, Step};
+use relaxcrf_filter::MAX_CELLS;
 
 /// Most undecided pixels whose cut is found directly.
 const FEW: usize = 1000;
@@ -23,6 +27,35 @@ const LOOK_EVERY: usize = 5;
 
 /// A gap of this share of the problem's scale is a reason to look at once.
 const CLOSE: f64 = 1e-7;
+
+/// The row of `exact`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    iterations: |_| 300,
+    tolerance: 1e-8,
+    answer: Answer::BestSeen,
+    bytes: |problem| problem.arrays(6) + problem.layer_bytes() + open_pixels::bytes(problem),
+    fits: |model, _| require_two_labels(model),
+    ..MethodInfo::new(
+        "exact",
+        "two labels only: smooth-lp until the optimum is proved",
+        "the global optimum once it has converged, with the proof",
+        |model, _| Ok(Box::new(Exact::new(model)?)),
+    )
+};
+
+/// Fails unless the optimum can be found and proved.
+fn require_two_labels(model: &Model) -> Result<()> {
+    let refuse = |why: String, instead: &str| {
+        Err(Error::Method { method: "exact".into(), why, instead: instead.into() })
+    };
+    if model.labels() != 2 {
+        return refuse(format!("it is for two labels, and there are {}", model.labels()), "`smooth-lp`");
+    }
+    if !model.pairwise().is_symmetric() {
+        return refuse("the operator is not symmetric".into(), "`dc-neg`, or a symmetric filter");
+    }
+    cuts::cuts_for(model, "smooth-lp").map(drop)
+}
 
 /// The method `exact`.
 pub(super) struct Exact<'m> {
@@ -35,16 +68,8 @@ pub(super) struct Exact<'m> {
 
 impl<'m> Exact<'m> {
     pub fn new(model: &'m Model) -> Result<Self> {
-        let refuse = |why: String, instead: &str| {
-            Err(Error::Method { method: "exact".into(), why, instead: instead.into() })
-        };
-        if model.labels() != 2 {
-            return refuse(format!("it is for two labels, and there are {}", model.labels()), "`smooth-lp`");
-        }
-        if !model.pairwise().is_symmetric() {
-            return refuse("the operator is not symmetric".into(), "`dc-neg`, or a symmetric filter");
-        }
-        let lp = SmoothLp::new(model, SmoothOptions::default())?;
+        require_two_labels(model)?;
+        let lp = SmoothLp::new(model, MAX_CELLS)?;
         Ok(Self { model, lp, taken: 0, found: None })
     }
 

@@ -7,10 +7,11 @@
 //! most of its steps there and walks the rest of the way fast. Under a time limit that is too short for all steps it
 //! takes longer ones.
 
-use std::fmt;
 use std::time::Instant;
 
 use super::dc_neg::{DcNeg, Origin, projected_step, require_negative};
+use super::info::MethodInfo;
+use super::options::{MethodOption, Options};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::model::Model;
@@ -19,11 +20,42 @@ use crate::relaxation::quadratic::{Quadratic, smallest_curvature};
 use crate::solver::{Context, Solver, Step};
 use relaxcrf_filter::reduce;
 
+/// Largest c of a schedule, as a fraction of the median row sum, and most steps.
+const MAX_FRACTION: f32 = 10.0;
+const MAX_STEPS: usize = 1_000_000;
+
+/// The row of `graduated`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &[
+        MethodOption::number("from", "first c / median row sum", MAX_FRACTION, Schedule::DEFAULT.from),
+        MethodOption::number(
+            "turn",
+            "c / median row sum where it begins to fall fast",
+            MAX_FRACTION,
+            Schedule::DEFAULT.turn,
+        ),
+        MethodOption::number("to", "last c / median row sum", MAX_FRACTION, Schedule::DEFAULT.to),
+        MethodOption::count("steps", "steps of the schedule", (0, MAX_STEPS), Schedule::DEFAULT.steps),
+    ],
+    // The steps of the schedule, then those of `dc-neg`.
+    iterations: |options| options.count("steps") + 100,
+    tolerance: 1e-7,
+    bytes: |problem| problem.arrays(5),
+    used_percent: 100,
+    fits: |model, _| require_negative(model, "graduated"),
+    ..MethodInfo::new(
+        "graduated",
+        "from the convex QP to the plain one by a schedule, finished by dc-neg",
+        "",
+        |model, options| Ok(Box::new(Graduated::new(model, Schedule::of(options))?)),
+    )
+};
+
 /// How c falls: slowly from `from` to `turn`, then fast to `to`, geometrically in both parts.
 ///
 /// c is one number for all pixels: following each pixel's own row sum was measurably worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Schedule {
+pub(super) struct Schedule {
     /// First c, as a share of the median row sum.
     pub from: f32,
     /// c where the fall becomes fast, as a share of the median row sum.
@@ -34,29 +66,14 @@ pub struct Schedule {
     pub steps: usize,
 }
 
-impl Default for Schedule {
-    fn default() -> Self {
-        Self { from: 1.0, turn: 0.9, to: 0.02, steps: 80 }
-    }
-}
-
-impl fmt::Display for Schedule {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let usual = Self::default();
-        let mut mark = ':';
-        for (name, value, usual) in
-            [("from", self.from, usual.from), ("turn", self.turn, usual.turn), ("to", self.to, usual.to)]
-        {
-            if value != usual {
-                write!(f, "{mark}{name}={value}")?;
-                mark = ',';
-            }
-        }
-        if self.steps == usual.steps { Ok(()) } else { write!(f, "{mark}steps={}", self.steps) }
-    }
-}
-
 impl Schedule {
+    const DEFAULT: Self = Self { from: 1.0, turn: 0.9, to: 0.02, steps: 80 };
+
+    fn of(options: &Options) -> Self {
+        let number = |name: &str| options.number(name);
+        Self { from: number("from"), turn: number("turn"), to: number("to"), steps: options.count("steps") }
+    }
+
     /// Share of the steps that go into the slow part.
     const SLOW: f32 = 0.6;
 
@@ -252,7 +269,7 @@ mod tests {
     #[test]
     fn c_falls_from_first_to_last_without_a_jump() {
         for steps in [1, 2, 3, 10, 80] {
-            let schedule = Schedule { steps, ..Schedule::default() };
+            let schedule = Schedule { steps, ..Schedule::DEFAULT };
             let shares: Vec<f32> = (0..steps).map(|k| schedule.share(k as f32)).collect();
             assert!(shares.windows(2).all(|s| s[1] <= s[0]), "{shares:?}");
             assert!(shares.iter().all(|s| (schedule.to * 0.999..=schedule.from).contains(s)), "{shares:?}");
@@ -265,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_schedule_ends_in_time() {
-        let schedule = Schedule::default();
+        let schedule = Schedule::DEFAULT;
         for affordable in [1usize, 2, 7, 30, 70, 79, 80, 200] {
             let (mut at, mut taken) = (0.0, 0);
             while at < schedule.steps as f32 {
@@ -280,7 +297,7 @@ mod tests {
 
     #[test]
     fn only_delays_that_the_later_parts_cannot_make_up_are_made_up_at_once() {
-        let schedule = Schedule::default();
+        let schedule = Schedule::DEFAULT;
         let (slow, steps) = (schedule.slow() as f32, schedule.steps as f32);
         // From these places on the schedule hurries if so many times the steps that fit into the time are left.
         for (from, needed) in [

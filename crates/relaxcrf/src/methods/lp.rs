@@ -9,10 +9,11 @@
 //! `paper-step` is the published rule instead: `1 / (1 + t)` along the plain subgradient. That rule depends
 //! on the unit in which energies are measured; here the unit is the first subgradient's typical length.
 
-use std::fmt;
-
 use rayon::prelude::*;
 
+use super::costs_below::{on_cuts, require_cuts};
+use super::info::MethodInfo;
+use super::options::{MethodOption, Options};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
@@ -22,9 +23,9 @@ use crate::relaxation::tangent;
 use crate::round;
 use crate::rows::simplex;
 use crate::solver::{Context, Solver, Step};
-use relaxcrf_filter::OrderedMode;
 use relaxcrf_filter::reduce::{self, rows_per_chunk};
 use relaxcrf_filter::rng::Rng;
+use relaxcrf_filter::{MAX_BINS, OrderedMode};
 
 /// Share of the old direction in the new one. On a stereo pair (20 labels), 40 steps reach S = 1.86e6 with
 /// it and 2.37e6 without. Close to the optimum it does harm, so it ends with the first window that brings
@@ -53,9 +54,31 @@ const LONG_WINDOW: usize = 60;
 /// Points up to which divide and conquer goes pair by pair.
 const LEAF: usize = 32;
 
+/// The options of `lp`, with which those of `tree-lp` begin.
+pub(super) const OPTIONS: [MethodOption; 3] = [
+    MethodOption::flag("dc", "order beliefs by divide and conquer: exact, and more expensive than bins"),
+    MethodOption::flag("paper-step", "the published step rule, 1/(1+t)"),
+    MethodOption::count("bins", "bins for the beliefs of a label", (3, MAX_BINS), DEFAULT_BINS),
+];
+const DEFAULT_BINS: usize = 16;
+
+/// The row of `lp`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &OPTIONS,
+    tolerance: 1e-5,
+    bytes: |problem| problem.arrays(7) + problem.column_bytes(),
+    fits: |model, _| require_cuts(model, "lp"),
+    ..MethodInfo::new(
+        "lp",
+        "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
+        "certified lower bound; exact at its optimum for two labels and for labels on a line",
+        |model, options| on_cuts(model, |model| Lp::new(model, LpOptions::of(options))),
+    )
+};
+
 /// Options of the method `lp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LpOptions {
+pub(super) struct LpOptions {
     /// Order the beliefs of each label by divide and conquer instead of bins: dearer, and exact.
     pub divide_and_conquer: bool,
     /// Bins per label; not used by divide and conquer.
@@ -64,22 +87,13 @@ pub struct LpOptions {
     pub paper_step: bool,
 }
 
-impl Default for LpOptions {
-    fn default() -> Self {
-        Self { divide_and_conquer: false, bins: 16, paper_step: false }
-    }
-}
-
-impl fmt::Display for LpOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let bins = format!("bins={}", self.bins);
-        let words = [
-            (self.divide_and_conquer, "dc"),
-            (self.paper_step, "paper-step"),
-            (self.bins != Self::default().bins, bins.as_str()),
-        ];
-        let words: Vec<&str> = words.into_iter().filter(|w| w.0).map(|w| w.1).collect();
-        if words.is_empty() { Ok(()) } else { write!(f, ":{}", words.join(",")) }
+impl LpOptions {
+    pub fn of(options: &Options) -> Self {
+        Self {
+            divide_and_conquer: options.flag("dc"),
+            bins: options.count("bins"),
+            paper_step: options.flag("paper-step"),
+        }
     }
 }
 

@@ -8,9 +8,13 @@
 //!
 //! so F cannot rise. For other models the update is damped in the log domain until it does not.
 
+use super::info::MethodInfo;
+use super::options::MethodOption;
+use super::pipeline::Answer;
 use super::relay::{Relay, Sums};
+use super::updates::FromStart;
 use crate::beliefs::Beliefs;
-use crate::model::Model;
+use crate::model::{FilterKind, Model};
 use crate::rows;
 use crate::solver::{Context, ROUNDING, Solver, Step};
 use relaxcrf_filter::fused::Block;
@@ -20,17 +24,45 @@ use relaxcrf_filter::simd::keep_rows;
 /// A failed update is repeated with half the step; below this the beliefs are as good as stationary.
 const SMALLEST_STEP: f32 = 1.0 / 1024.0;
 
-/// The method `unary`: all belief in the label that each pixel prefers on its own.
-#[derive(Debug)]
-pub(super) struct UnaryOnly;
+/// Most updates of the method `mfN`.
+const MAX_UPDATES: usize = 10_000;
 
-impl Solver for UnaryOnly {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        *beliefs = Beliefs::from_labeling(&context.model().unary_argmin(), context.model().labels());
-        let objective = relaxcrf_filter::reduce::dot(context.model().unary(), beliefs.as_slice());
-        Step { objective, lower_bound: None, residual: 0.0 }
-    }
-}
+/// The row of `mf`.
+pub(super) const TO_CONVERGENCE: MethodInfo = MethodInfo {
+    iterations: |_| 200,
+    tolerance: 1e-7,
+    answer: Answer::Beliefs,
+    needs_row_sums: false,
+    bytes: |problem| problem.arrays(2) + problem.fused_table_bytes(),
+    used_percent: 100,
+    ..MethodInfo::new(
+        "mf",
+        "mean field to convergence",
+        "free energy never rises (symmetric operators)",
+        |model, _| Ok(Box::new(MeanField::monotone(model))),
+    )
+};
+
+/// The row of `mfN`.
+pub(super) const UPDATES: MethodInfo = MethodInfo {
+    options: &[MethodOption::count("updates", "number of updates", (1, MAX_UPDATES), 5)],
+    name_prefix: Some("mf"),
+    iterations: |options| options.count("updates"),
+    // Every update is made, whatever it changes.
+    tolerance: -1.0,
+    answer: Answer::Beliefs,
+    preferred_filter: FilterKind::LatticeClassic,
+    needs_row_sums: false,
+    bytes: |problem| problem.arrays(1) + problem.fused_table_bytes() + problem.skipped_block_bytes(),
+    used_percent: 100,
+    solver_from_start: |model, iterations| Some(Box::new(FromStart::new(model, iterations)?)),
+    ..MethodInfo::new(
+        "mf5",
+        "five parallel mean-field updates (any number works: mf10)",
+        "equals the common code",
+        |model, _| Ok(Box::new(MeanField::plain(model))),
+    )
+};
 
 /// The methods `mf` and `mf5`.
 ///

@@ -7,6 +7,7 @@
 //! costs W would depend on both labels of a pair. A few accelerated steps on its smoothed relaxation (see `smooth_lp.rs`) show
 //! which pixels want to change; a move is made only if the energy falls, so it never rises.
 
+use super::info::MethodInfo;
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::labeling::Labeling;
@@ -21,6 +22,45 @@ const STEPS: usize = 8;
 
 /// Shares of change from which on a pixel changes, tried in turn.
 const THRESHOLDS: [f32; 3] = [0.5, 0.9, 0.1];
+
+/// The row of `expand`.
+pub(super) const EXPAND: MethodInfo = MethodInfo {
+    iterations: |_| 5,
+    bytes: |problem| problem.arrays(2) + 32 * problem.pixels as u64 + problem.workspace_bytes(8),
+    fits: |model, _| require_moves(model, Kind::Expand),
+    ..MethodInfo::new(
+        "expand",
+        "Potts only: every label in turn is offered to all pixels, as a polish",
+        "energy never rises",
+        |model, _| Ok(Box::new(Moves::new(model, Kind::Expand)?)),
+    )
+};
+
+/// The row of `swap`.
+pub(super) const SWAP: MethodInfo = MethodInfo {
+    fits: |model, _| require_moves(model, Kind::Swap),
+    solver: |model, _| Ok(Box::new(Moves::new(model, Kind::Swap)?)),
+    name: "swap",
+    summary: "every pair of labels may be exchanged, as a polish; any costs",
+    ..EXPAND
+};
+
+/// Fails unless every move is a two-label problem that can be solved.
+fn require_moves(model: &Model, kind: Kind) -> Result<()> {
+    let name = if kind == Kind::Expand { "expand" } else { "swap" };
+    let refuse = |why: &str, instead: &str| Error::Method {
+        method: name.into(),
+        why: why.into(),
+        instead: instead.into(),
+    };
+    if kind == Kind::Expand && !model.compatibility().is_potts() {
+        return Err(refuse("it is for Potts costs", "`swap`, which takes any costs"));
+    }
+    if !model.pairwise().is_symmetric() {
+        return Err(refuse("the operator is not symmetric", "`dc-neg`, or a symmetric filter"));
+    }
+    Ok(())
+}
 
 /// Which moves are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,18 +86,7 @@ struct Move {
 
 impl Moves {
     pub fn new(model: &Model, kind: Kind) -> Result<Self> {
-        let name = if kind == Kind::Expand { "expand" } else { "swap" };
-        let refuse = |why: &str, instead: &str| Error::Method {
-            method: name.into(),
-            why: why.into(),
-            instead: instead.into(),
-        };
-        if kind == Kind::Expand && !model.compatibility().is_potts() {
-            return Err(refuse("it is for Potts costs", "`swap`, which takes any costs"));
-        }
-        if !model.pairwise().is_symmetric() {
-            return Err(refuse("the operator is not symmetric", "`dc-neg`, or a symmetric filter"));
-        }
+        require_moves(model, kind)?;
         Ok(Self { kind })
     }
 

@@ -7,13 +7,14 @@
 //! c moves to y, and z is kept: it has become a good certificate for the LP itself. Once most pixels have made up their
 //! minds, most moves are over the others (`reductions/open_pixels.rs`).
 
-use std::fmt;
-
+use super::costs_below::{on_cuts, require_cuts};
+use super::info::MethodInfo;
+use super::options::MethodOption;
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::reductions::open_pixels::{Bounds, Frozen, Iterates, move_towards};
+use crate::reductions::open_pixels::{self, Bounds, Frozen, Iterates, move_towards};
 use crate::relaxation::cuts::{self, CutTerms, Made, Order, cuts_for};
 use crate::relaxation::quadratic::smallest_curvature;
 use crate::round;
@@ -32,36 +33,42 @@ const SETTLED: f64 = 0.01;
 /// Cuts are left out while all of them together are worth less than this share of the gap.
 const NEGLIGIBLE: f64 = 1e-3;
 
+/// The row of `prox-lp`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &[
+        MethodOption::number("lambda", "length of the proximal steps", f32::MAX, ProxOptions::DEFAULT.lambda),
+        MethodOption::count(
+            "bins",
+            "bins for the beliefs of a label",
+            (3, MAX_BINS),
+            ProxOptions::DEFAULT.bins,
+        ),
+    ],
+    tolerance: 1e-5,
+    bytes: |problem| problem.arrays(6) + problem.column_bytes() + open_pixels::bytes(problem),
+    fits: |model, _| require_cuts(model, "prox-lp"),
+    ..MethodInfo::new(
+        "prox-lp",
+        "LP relaxation by proximal steps (options: lambda=X, bins=N)",
+        "certified lower bound; exact at its optimum for two labels and for labels on a line",
+        |model, options| {
+            let options = ProxOptions { lambda: options.number("lambda"), bins: options.count("bins") };
+            on_cuts(model, |model| ProxLp::new(model, options))
+        },
+    )
+};
+
 /// Options of the method `prox-lp`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ProxOptions {
+pub(crate) struct ProxOptions {
     /// λ of a pixel is this over its row sum.
     pub lambda: f32,
     /// Bins per label.
     pub bins: usize,
 }
 
-impl Default for ProxOptions {
-    fn default() -> Self {
-        Self { lambda: 1.2, bins: 16 }
-    }
-}
-
 impl ProxOptions {
-    /// Whether the numbers make sense.
-    pub(crate) fn check(lambda: f32, bins: usize) -> bool {
-        lambda > 0.0 && lambda.is_finite() && (3..=MAX_BINS).contains(&bins)
-    }
-}
-
-impl fmt::Display for ProxOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if *self == Self::default() {
-            Ok(())
-        } else {
-            write!(f, ":lambda={},bins={}", self.lambda, self.bins)
-        }
-    }
+    pub const DEFAULT: Self = Self { lambda: 1.2, bins: 16 };
 }
 
 /// The method `prox-lp`.

@@ -10,6 +10,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::costs_below::OnCostsBelow;
+use super::info::MethodInfo;
+use super::options::MethodOption;
 use crate::beliefs::Beliefs;
 use crate::model::Model;
 use crate::reductions::active_labels::{self, Focus, OnHeldLabels, Task, stays_out};
@@ -21,6 +24,29 @@ use relaxcrf_filter::reduce::{RowStep, for_row_pairs, row_min, row_sum, sum_by_r
 /// Rounding of sums of `f32` products must not lift a bound above the optimum: this share of the problem's
 /// scale is taken off.
 pub(super) const BOUND_ALLOWANCE: f64 = 3e-7;
+
+/// The row of `qp`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &[MethodOption::flag("fw", "Frank-Wolfe instead of accelerated projected gradient")],
+    iterations: |_| 60,
+    tolerance: 1e-6,
+    bytes: |problem| problem.arrays(4),
+    used_percent: 100,
+    ..MethodInfo::new(
+        "qp",
+        "convex QP relaxation, accelerated projected gradient (qp:fw: Frank-Wolfe)",
+        "certified lower bound",
+        |model, options| {
+            let frank_wolfe = options.flag("fw");
+            match (frank_wolfe, model.compatibility().is_conditionally_negative()) {
+                (false, true) => Ok(Box::new(Accelerated::new(model))),
+                (true, true) => Ok(Box::new(FrankWolfe::new(model))),
+                (false, false) => OnCostsBelow::boxed(model, |model| Ok(Accelerated::new(model))),
+                (true, false) => OnCostsBelow::boxed(model, |model| Ok(FrankWolfe::new(model))),
+            }
+        },
+    )
+};
 
 /// The method `qp`: accelerated projected gradient.
 pub(super) struct Accelerated<'m> {

@@ -14,17 +14,19 @@
 //! from the beliefs make a labelling of them. Once most pixels have made up their minds, most iterations are over the
 //! others (`reductions/open_pixels.rs`).
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
 use super::dc_neg::DcNeg;
+use super::costs_below::{on_cuts, require_cuts};
+use super::info::MethodInfo;
+use super::options::MethodOption;
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::reductions::open_pixels::{Bounds, Frozen, Iterates, move_towards};
+use crate::reductions::open_pixels::{self, Bounds, Frozen, Iterates, move_towards};
 use crate::relaxation::cuts::{self, CutTerms, Made, Order, cuts_for};
 use crate::relaxation::quadratic::smallest_curvature;
 use crate::rows::simplex;
@@ -51,24 +53,19 @@ const NEGLIGIBLE: f64 = 1e-3;
 const POLISH_EVERY: usize = 20;
 const POLISH_STEPS: usize = 12;
 
-/// Options of the method `smooth-lp`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SmoothOptions {
-    /// Most parts into which [0, 1] is cut.
-    pub cells: usize,
-}
-
-impl Default for SmoothOptions {
-    fn default() -> Self {
-        Self { cells: MAX_CELLS }
-    }
-}
-
-impl fmt::Display for SmoothOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        if *self == Self::default() { Ok(()) } else { write!(f, ":cells={}", self.cells) }
-    }
-}
+/// The row of `smooth-lp`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &[MethodOption::count("cells", "most parts of the softened order", (1, MAX_CELLS), MAX_CELLS)],
+    tolerance: 1e-5,
+    bytes: |problem| problem.arrays(9) + problem.layer_bytes() + open_pixels::bytes(problem),
+    fits: |model, _| require_cuts(model, "smooth-lp"),
+    ..MethodInfo::new(
+        "smooth-lp",
+        "smoothed LP relaxation by accelerated gradients (option: cells=N)",
+        "certified lower bound, the tightest here for most problems",
+        |model, options| on_cuts(model, |model| SmoothLp::new(model, options.count("cells"))),
+    )
+};
 
 /// The method `smooth-lp`.
 pub(crate) struct SmoothLp<'m> {
@@ -252,9 +249,9 @@ impl Iterates for Smoothed {
 }
 
 impl<'m> SmoothLp<'m> {
-    pub fn new(model: &'m Model, options: SmoothOptions) -> Result<Self> {
+    pub fn new(model: &'m Model, most_cells: usize) -> Result<Self> {
         let cuts = cuts_for(model, "smooth-lp")?;
-        let whole = Smoothed::new(model, &cuts, options.cells);
+        let whole = Smoothed::new(model, &cuts, most_cells);
         Ok(Self {
             model,
             whole,
@@ -405,7 +402,7 @@ mod tests {
         let model = model();
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
-        let mut solver = SmoothLp::new(&model, SmoothOptions::default()).unwrap();
+        let mut solver = SmoothLp::new(&model, MAX_CELLS).unwrap();
         let mut beliefs = Beliefs::from_energies(model.unary(), 3);
         let by_dc_neg = |context: &mut Context, beliefs: &Beliefs| {
             let (mut dc_neg, mut y) = (DcNeg::new(&model).unwrap(), beliefs.clone());

@@ -9,9 +9,9 @@
 //! the costs are exact sums of cuts, no tree is needed, and the method is `lp`, bounds included. This holds
 //! for Potts, per-label, linear and truncated linear costs, and for matrices that are trees themselves.
 
-use std::fmt;
-
-use super::lp::{Lp, LpOptions};
+use super::info::MethodInfo;
+use super::lp::{self, Lp, LpOptions};
+use super::options::MethodOption;
 use crate::beliefs::Beliefs;
 use crate::energy;
 use crate::error::{Error, Result};
@@ -36,47 +36,66 @@ const FUSED: usize = 2;
 /// Trees in a row that may bring nothing.
 const PATIENCE: usize = 3;
 
+/// The row of `tree-lp`.
+pub(super) const ROW: MethodInfo = MethodInfo {
+    options: &{
+        let [dc, paper_step, bins] = lp::OPTIONS;
+        [
+            dc,
+            paper_step,
+            bins,
+            MethodOption::count("trees", "most trees", (1, 1000), TreeOptions::DEFAULT_TREES),
+        ]
+    },
+    tolerance: 1e-5,
+    bytes: |problem| problem.arrays(11) + problem.column_bytes(),
+    fits: |model, _| require_tree_costs(model),
+    ..MethodInfo::new(
+        "tree-lp",
+        "LP over sampled trees of labels, for any label costs of 0 or more (options: trees=N and those of lp)",
+        "energy never rises; where no tree is needed, the same as lp",
+        |model, options| {
+            solver(model, TreeOptions { trees: options.count("trees"), lp: LpOptions::of(options) })
+        },
+    )
+};
+
 /// Options of the method `tree-lp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TreeOptions {
+pub(super) struct TreeOptions {
     /// Most trees.
     pub trees: usize,
     /// How the LP of each tree is solved.
     pub lp: LpOptions,
 }
 
-impl Default for TreeOptions {
-    fn default() -> Self {
-        Self { trees: 6, lp: LpOptions::default() }
-    }
+impl TreeOptions {
+    const DEFAULT_TREES: usize = 6;
 }
 
-impl fmt::Display for TreeOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}", self.lp)?;
-        if self.trees == Self::default().trees {
-            return Ok(());
-        }
-        write!(f, "{}trees={}", if self.lp == LpOptions::default() { ":" } else { "," }, self.trees)
+/// Fails unless trees of labels can approximate the label costs.
+fn require_tree_costs(model: &Model) -> Result<()> {
+    let costs = model.compatibility();
+    require_few_labels(model, "tree-lp")?;
+    if costs.cuts().is_some() || (costs.is_non_negative() && costs.has_zero_diagonal()) {
+        return Ok(());
     }
+    Err(Error::Method {
+        method: "tree-lp".into(),
+        why: match costs.most_negative() {
+            Some((i, j)) => format!("labels {i} and {j} cost {}, expected 0 or more", costs.cost(i, j)),
+            None => "equal labels cost something, expected 0".into(),
+        },
+        instead: "`qp+dc-gen`, which takes any symmetric costs".into(),
+    })
 }
 
 /// A solver for the method `tree-lp`: the plain LP where that is exact.
 pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solver>> {
+    require_tree_costs(model)?;
     let costs = model.compatibility();
-    require_few_labels(model, "tree-lp")?;
     if costs.cuts().is_some() {
         return Ok(Box::new(Lp::new(model, options.lp)?));
-    }
-    if !costs.is_non_negative() || !costs.has_zero_diagonal() {
-        return Err(Error::Method {
-            method: "tree-lp".into(),
-            why: match costs.most_negative() {
-                Some((i, j)) => format!("labels {i} and {j} cost {}, expected 0 or more", costs.cost(i, j)),
-                None => "equal labels cost something, expected 0".into(),
-            },
-            instead: "`qp+dc-gen`, which takes any symmetric costs".into(),
-        });
     }
     let nested = LabelTree::nested(costs);
     if nested.equals(costs) {
@@ -215,6 +234,7 @@ fn excess(tree: &LabelTree, costs: &Compatibility, meetings: &[f64]) -> f64 {
 mod tests {
     use std::time::Instant;
 
+    use super::super::options::Options;
     use super::*;
     use crate::model::{FilterKind, ModelBuilder};
     use crate::solver::Settings;
@@ -272,7 +292,10 @@ mod tests {
         let met = meetings(&mut context, &labeling());
         let nested = LabelTree::nested(costs);
         let mut solver = TreeLp {
-            options: TreeOptions::default(),
+            options: TreeOptions {
+                trees: TreeOptions::DEFAULT_TREES,
+                lp: LpOptions::of(&Options::defaults(&lp::OPTIONS)),
+            },
             nested: Some(nested.clone()),
             done: Vec::new(),
             best: None,

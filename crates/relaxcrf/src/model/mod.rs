@@ -19,7 +19,7 @@ pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind, MOS
 pub use self::kernel::{Features, Kernel};
 pub use self::pairwise::{Normalization, Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
-pub use self::size::KernelSize;
+pub use self::size::{KernelSize, Problem};
 use crate::error::Result;
 use crate::labeling::Labeling;
 use relaxcrf_filter::reduce;

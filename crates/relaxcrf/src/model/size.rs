@@ -1,10 +1,13 @@
-//! Bytes that a kernel takes, known before it is built.
+//! Bytes that kernels, and arrays beside them, take: known before anything is built.
 
+use super::Model;
 use super::kernel::{Grid, Kernel};
+use super::pairwise::Term;
 use super::plan::{FilterKind, choose};
 use crate::allocation::require;
 use crate::error::Result;
-use relaxcrf_filter::lattice::LatticeSize;
+use relaxcrf_filter::fused::{Fused, table_bytes};
+use relaxcrf_filter::lattice::{LatticeSize, layer_bytes, workspace_bytes};
 
 /// One kernel, as far as memory is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,90 @@ impl KernelSize {
         let chains = m * v * 9;
         let sums = n * 8 + 8 * rows;
         laying_out.max(bands).max(numbering + chains).max(sums)
+    }
+}
+
+/// A problem, as far as memory is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Number of pixels.
+    pub pixels: usize,
+    /// Number of labels.
+    pub labels: usize,
+    /// The kernels.
+    pub kernels: Vec<KernelSize>,
+    /// Whether equal labels cost nothing, as with all compatibilities but odd matrices.
+    pub zero_diagonal: bool,
+}
+
+impl Problem {
+    /// That of running methods on a model: what its kernels take has been taken.
+    pub(crate) fn of(model: &Model) -> Self {
+        let size = |term: &Term| {
+            let lattice = term.filter().fused().map(Fused::size);
+            KernelSize { dims: 0, kept: 0, filter: FilterKind::Lattice, lattice }
+        };
+        Self {
+            pixels: model.pixels(),
+            labels: model.labels(),
+            kernels: model.pairwise().terms().iter().map(size).collect(),
+            zero_diagonal: model.compatibility().has_zero_diagonal(),
+        }
+    }
+
+    /// So many arrays of one number per pixel and label.
+    pub(crate) fn arrays(&self, count: u64) -> u64 {
+        4 * count * self.pixels as u64 * self.labels as u64
+    }
+
+    fn lattices(&self) -> impl Iterator<Item = &LatticeSize> {
+        self.kernels.iter().filter_map(|k| k.lattice.as_ref())
+    }
+
+    /// Buffers of filter calls on so many channels.
+    pub(crate) fn workspace_bytes(&self, channels: usize) -> u64 {
+        let lattices = self.lattices().map(|l| workspace_bytes(l.rows, channels)).max().unwrap_or(0) as u64;
+        let others = self.kernels.iter().any(|k| k.lattice.is_none());
+        lattices + if others { 12 * self.pixels as u64 * channels as u64 } else { 0 }
+    }
+
+    /// What the loop allocates for every method: the beliefs; the best labelling, the last one and a new one, and
+    /// evaluating it.
+    pub(crate) fn loop_bytes(&self) -> u64 {
+        self.arrays(1) + self.pixels as u64 * 20 + self.workspace_bytes(self.labels) + (1 << 18)
+    }
+
+    /// The tables of fused passes, or the stored product where some kernel is no lattice.
+    pub(crate) fn fused_table_bytes(&self) -> u64 {
+        let swept = self.kernels.iter().all(|k| k.lattice.is_some()) && self.labels > 1;
+        let rows: Vec<usize> = self.lattices().map(|l| l.rows).collect();
+        if swept { table_bytes(&rows, self.labels) as u64 } else { self.arrays(1) }
+    }
+
+    /// Converged blocks of fused passes: what they splat, a change per vertex, and (in place of next beliefs) the
+    /// energies of the labels that have not been dropped.
+    pub(crate) fn skipped_block_bytes(&self) -> u64 {
+        let padded = self.labels.next_multiple_of(8) as u64;
+        let rows: u64 = self.lattices().map(|l| l.rows as u64).sum();
+        4 * rows * (padded + 1) + 4 * self.pixels as u64 * (padded - self.labels as u64 + 2)
+    }
+
+    /// Ordered sums over cuts by bins, column by column.
+    pub(crate) fn column_bytes(&self) -> u64 {
+        16 * self.pixels as u64 + self.workspace_bytes(32)
+    }
+
+    /// Softened ordered sums over cuts by layers, column by column.
+    pub(crate) fn layer_bytes(&self) -> u64 {
+        let layers = self.lattices().map(|l| layer_bytes(l.rows)).max().unwrap_or(0) as u64;
+        16 * self.pixels as u64 + self.workspace_bytes(16).max(layers)
+    }
+
+    /// The kernels of a model, and the most while they are built.
+    pub(crate) fn kernel_bytes(&self) -> u64 {
+        let n = self.pixels as u64;
+        let most_building = self.kernels.iter().map(|k| k.building_bytes(n)).max().unwrap_or(0);
+        self.kernels.iter().map(|k| k.model_bytes(n)).sum::<u64>() + most_building
     }
 }
 

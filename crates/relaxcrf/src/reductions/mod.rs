@@ -2,5 +2,3 @@
 
 pub(crate) mod active_labels;
 pub(crate) mod open_pixels;
-
-pub(crate) use self::open_pixels::MOST_OPEN;

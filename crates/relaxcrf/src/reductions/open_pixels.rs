@@ -21,7 +21,7 @@
 
 use rayon::prelude::*;
 
-use crate::model::{Cut, Model};
+use crate::model::{Cut, Model, Problem};
 use crate::relaxation::cuts::{self, CutTerms, Made};
 use crate::solver::Context;
 use relaxcrf_filter::reduce;
@@ -30,7 +30,13 @@ use relaxcrf_filter::reduce;
 const CERTAIN: f32 = 0.999;
 
 /// Most of the pixels that may be undecided: with more, a smaller problem would not be much smaller.
-pub(crate) const MOST_OPEN: f64 = 0.2;
+const MOST_OPEN: f64 = 0.2;
+
+/// Bytes of a problem of some of the pixels beside the whole one, and its certificate in the whole one.
+pub(crate) fn bytes(problem: &Problem) -> u64 {
+    let part = (10 * problem.arrays(1) + problem.kernel_bytes()) as f64 * MOST_OPEN;
+    problem.arrays(1) + part as u64
+}
 
 /// Iterations of the whole problem before the first view, and between two of them.
 const BEFORE_FIRST: usize = 10;

@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn vector_code_gives_the_bits_of_scalar_code() {
         use crate::methods::Pipeline;
-        use crate::run::solve;
+        use crate::run::Solve;
         use crate::solver::Settings;
         use relaxcrf_filter::simd::without_vectors;
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
@@ -312,12 +312,8 @@ mod tests {
                         one_thread.install(|| {
                             let pipeline: Pipeline = method.parse().unwrap();
                             let settings = Settings { max_iterations: Some(9), ..Settings::default() };
-                            let found = || {
-                                solve(&model, &pipeline, None, &settings, &mut |_| {
-                                    std::ops::ControlFlow::Continue(())
-                                })
-                                .unwrap()
-                            };
+                            let found =
+                                || Solve::new(&model).method(&pipeline).settings(&settings).run().unwrap();
                             if scalar { without_vectors(found) } else { found() }
                         })
                     };

@@ -186,14 +186,14 @@ mod tests {
 
         let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, labels(0, 0));
-        best.raise_bound(Some(1.5), || Method::MeanField.to_string());
+        best.raise_bound(Some(1.5), || Method::MF.to_string());
         assert_eq!(best.gap(), Some(0.5), "the gap is that of the own labelling");
         let parts = best.into_parts();
         assert_eq!((parts.own.unwrap().labeling, parts.seen.labeling), (labels(0, 0), labels(1, 1)));
 
         let mut best = Best::new(&mut context, Some(&start), true);
         best.offer(&mut context, labels(0, 0));
-        best.raise_bound(Some(1.5), || Method::MeanField.to_string());
+        best.raise_bound(Some(1.5), || Method::MF.to_string());
         assert_eq!(best.gap(), Some(0.25));
         assert_eq!(best.into_parts().own.unwrap().labeling, labels(1, 1));
     }
@@ -206,7 +206,7 @@ mod tests {
         let start = Beliefs::from_labeling(&model.unary_argmin(), 2);
         let mut best = Best::new(&mut context, Some(&start), false);
         best.offer(&mut context, Labeling::new(vec![0, 1]));
-        let (low, high) = (Method::MeanField, Method::DcNeg);
+        let (low, high) = (Method::MF, Method::DC_NEG);
         best.raise_bound(Some(0.5), || low.to_string());
         assert_eq!(best.gap(), Some(0.5));
         for useless in [None, Some(0.25), Some(f64::NAN), Some(f64::INFINITY), Some(0.5)] {

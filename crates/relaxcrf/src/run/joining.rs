@@ -1,8 +1,9 @@
-//! Several runs as one.
+//! Joins runs: several, one after the other, as one.
 
 use std::time::Instant;
 
-use super::{Progress, Solution};
+use super::solution::{Progress, Solution};
+use crate::methods::Answer;
 use crate::solver::Counts;
 
 /// What was known and spent before a run.
@@ -16,12 +17,13 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    pub fn of(sum: Option<&Solution>, started: Instant) -> Self {
+    /// `seconds` have passed since the start of the first run.
+    pub fn new(sum: Option<&Solution>, seconds: f64) -> Self {
         Self {
             stages: sum.and_then(|s| s.trace.last()).map_or(0, |p| p.stage + 1),
             iterations: sum.map_or(0, |s| s.iterations),
             counts: sum.map_or(Counts::default(), |s| s.counts),
-            seconds: started.elapsed().as_secs_f64(),
+            seconds,
             energy: sum.map_or(f64::INFINITY, |s| s.best.energy.total()),
             lower_bound: sum.and_then(|s| s.lower_bound.as_ref()).map(|b| b.value),
         }
@@ -44,15 +46,20 @@ impl Earlier {
         }
     }
 
-    /// Makes a run's solution that of all runs.
-    pub fn add(&self, solution: &mut Solution, before: Option<Solution>, started: Instant) {
-        let mut trace: Vec<Progress> = solution.trace.iter().map(|p| self.added_to(p)).collect();
+    /// Makes a run's solution that of all runs; `answer` says which labelling is theirs.
+    pub fn add(&self, solution: &mut Solution, before: Option<Solution>, answer: Answer, seconds: f64) {
         solution.iterations += self.iterations;
         solution.counts = self.counts + solution.counts;
-        solution.seconds = started.elapsed().as_secs_f64();
+        solution.seconds = seconds;
         if let Some(before) = before {
+            solution.trace = solution.trace.iter().map(|p| self.added_to(p)).collect();
+            solution.trace.splice(0..0, before.trace);
+            solution.left_out.splice(0..0, before.left_out);
             if before.best.energy.total() <= solution.best.energy.total() {
                 solution.best = before.best;
+            }
+            if answer == Answer::LowestOwn && before.energy.total() < solution.energy.total() {
+                (solution.labeling, solution.energy) = (before.labeling, before.energy);
             }
             if before.constant.1 < solution.constant.1 {
                 solution.constant = before.constant;
@@ -61,9 +68,33 @@ impl Earlier {
             if before.lower_bound.as_ref().map(|b| b.value) >= now {
                 solution.lower_bound = before.lower_bound;
             }
-            trace.splice(0..0, before.trace);
         }
-        solution.take_best_labeling();
-        solution.trace = trace;
+        if answer == Answer::BestSeen {
+            solution.take_best_labeling();
+        }
+    }
+}
+
+/// The time since the start of the first of several runs.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    started: Instant,
+    before: f64,
+}
+
+impl Clock {
+    /// Starts now, with the time that an earlier run took already on it.
+    pub fn start(earlier: Option<&Solution>) -> Self {
+        Self { started: Instant::now(), before: earlier.map_or(0.0, |e| e.seconds) }
+    }
+
+    /// Seconds of all runs.
+    pub fn seconds(&self) -> f64 {
+        self.before + self.started.elapsed().as_secs_f64()
+    }
+
+    /// What is left of a time limit that began when the clock was started.
+    pub fn left_of(&self, limit: std::time::Duration) -> std::time::Duration {
+        limit.saturating_sub(self.started.elapsed())
     }
 }

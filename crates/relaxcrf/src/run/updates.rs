@@ -12,10 +12,10 @@ use crate::solver::{Context, Settings};
 
 /// The beliefs of the method `mfN` with N = `updates`, or of fewer updates (one at least) once `stop` is set.
 ///
-/// Equal to the beliefs of [`solve`](crate::solve::solve), bit by bit, without the cost of evaluating labellings.
+/// Equal to the beliefs of [`Solve`](super::Solve), bit by bit, without the cost of evaluating labellings.
 pub fn mean_field_beliefs(model: &Model, updates: usize, stop: &AtomicBool) -> Result<Beliefs> {
-    let method = Method::MeanFieldUpdates(updates);
-    memory::require_for_methods(model, &Pipeline::from(method.clone()))?;
+    let method = Method::mean_field_updates(updates);
+    memory::require_for_methods(model, &Pipeline::from(method))?;
     let settings = Settings::default();
     let mut context = Context::new(model, &settings, Instant::now());
     let (mut solver, mut beliefs) = match method.solver_from_start(model, updates) {

@@ -1,12 +1,11 @@
 //! What several test files need.
 #![allow(dead_code)] // each file uses its own share
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use relaxcrf::filter::{Direction, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
-use relaxcrf::solve::{Settings, Solution, solve};
+use relaxcrf::solve::{Settings, Solution, Solve};
 use relaxcrf::{Labeling, Model, ModelBuilder, energy};
 
 /// Three pixels with K = [1 1/2 1/4; 1/2 1 1/2; 1/4 1/2 1]: a right angle with legs where the kernel is 1/2.
@@ -23,8 +22,7 @@ pub fn oracle() -> Model {
 
 /// Solves without an observer.
 pub fn run(model: &Model, method: &str, settings: &Settings) -> Solution {
-    let solution =
-        solve(model, &method.parse().unwrap(), None, settings, &mut |_| ControlFlow::Continue(())).unwrap();
+    let solution = Solve::new(model).method_name(method).unwrap().settings(settings).run().unwrap();
     check_bounds(model, &solution, method);
     solution
 }
@@ -54,8 +52,7 @@ fn check_bounds(model: &Model, solution: &Solution, method: &str) {
 
 /// Solves with default settings, or says why it cannot.
 pub fn try_run(model: &Model, method: &str) -> relaxcrf::Result<Solution> {
-    let solution =
-        solve(model, &method.parse()?, None, &Settings::default(), &mut |_| ControlFlow::Continue(()))?;
+    let solution = Solve::new(model).method_name(method)?.run()?;
     check_bounds(model, &solution, method);
     Ok(solution)
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use relaxcrf::solve::solve;
+use relaxcrf::Solve;
 use relaxcrf::{Labeling, Model};
 use relaxcrf_io::{Palette, read_labels, write_labels};
 use relaxcrf_lab::choice::Choice;
@@ -119,8 +119,7 @@ impl Shop<'_> {
             &messages,
         )?;
         let settings = args.limits.settings(seed);
-        let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
-        let solution = solve(&model, &self.choice.method, None, &settings, go_on)?;
+        let solution = Solve::new(&model).method(&self.choice.method).settings(&settings).run()?;
         let solution = args.take.labels_of(solution);
         advice::warn_about_constant(&solution, &item.name, &self.choice, &messages);
         record.warnings = messages.said();

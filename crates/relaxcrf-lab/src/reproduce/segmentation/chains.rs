@@ -2,10 +2,9 @@
 //! `qp+dc-neg+lp` take no longer than the last alone.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use anyhow::Result;
-use relaxcrf::solve::{Method, Pipeline, Settings, Status, solve};
+use relaxcrf::solve::{Method, Pipeline, Settings, Solve, Status};
 use relaxcrf::{Beliefs, Labeling, Model, energy};
 
 /// Where a chain arrived, with what all its stages cost.
@@ -74,12 +73,11 @@ impl<'m> Chains<'m> {
 
     fn stage(&self, stage: &Method, before: Option<Outcome>) -> Result<Outcome> {
         let mut settings = self.settings.clone();
-        if self.lp_iterations > 0 && matches!(stage, Method::Lp(_) | Method::TreeLp(_)) {
+        if self.lp_iterations > 0 && matches!(stage.info().name, "lp" | "tree-lp") {
             settings.max_iterations = Some(self.lp_iterations);
         }
         let start = before.as_ref().map(|b| b.beliefs.clone());
-        let go_on = &mut |_: &_| ControlFlow::Continue(());
-        let solution = solve(self.model, &Pipeline::from(stage.clone()), start, &settings, go_on)?;
+        let solution = Solve::new(self.model).method(*stage).init(start).settings(&settings).run()?;
         let mut outcome = Outcome {
             energy: solution.final_energy.total(),
             best_energy: solution.best.energy.total(),
@@ -127,7 +125,7 @@ mod tests {
         let mut chains = Chains::new(&model, Settings::default(), 0);
         for name in ["unary", "qp", "qp+dc-neg", "qp+dc-neg+lp", "mf+qp", "mf5"] {
             let chain: Pipeline = name.parse().unwrap();
-            let whole = solve(&model, &chain, None, &Settings::default(), &mut |_| ControlFlow::Continue(()));
+            let whole = Solve::new(&model).method(&chain).run();
             let (whole, parts) = (whole.unwrap(), chains.run(&chain).unwrap());
             assert_eq!(parts.beliefs.as_slice(), whole.beliefs.as_slice(), "{name}");
             assert_eq!(parts.energy, whole.final_energy.total(), "{name}");

@@ -4,11 +4,10 @@ use super::*;
 use crate::Beliefs;
 use crate::energy;
 use crate::labeling::Labeling;
-use crate::methods::ProxOptions;
-use crate::methods::prox_lp::{ProxLp, Proximal};
-use crate::methods::smooth_lp::{SmoothLp, SmoothOptions, Smoothed};
+use crate::methods::prox_lp::{ProxLp, ProxOptions, Proximal};
+use crate::methods::smooth_lp::{SmoothLp, Smoothed};
 use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
-use crate::run;
+use crate::run::Solve;
 use crate::solver::{Settings, Solver, Step};
 use relaxcrf_filter::rng::Rng;
 
@@ -143,7 +142,7 @@ fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut
 fn no_labelling_is_below_what_the_smaller_problem_says() {
     no_labelling_is_below(5, |model, cuts| Smoothed::new(model, cuts, 31));
     // So few bins that those of the open pixels alone would be others.
-    let options = ProxOptions { bins: 4, ..ProxOptions::default() };
+    let options = ProxOptions { bins: 4, ..ProxOptions::DEFAULT };
     no_labelling_is_below(6, |model, cuts| Proximal::new(model, cuts, options));
 }
 
@@ -178,10 +177,10 @@ fn views_open_and_lead_to_the_same_bound() {
         let model = model(FilterKind::Lattice, Normalization::Symmetric, costs, lead, &mut rng);
         let settings = Settings::default();
         let mut context = Context::new(&model, &settings, Instant::now());
-        let mut solver = SmoothLp::new(&model, SmoothOptions::default()).unwrap();
+        let mut solver = SmoothLp::new(&model, relaxcrf_filter::MAX_CELLS).unwrap();
         let bound = bound_after(120, &mut context, |context, y| solver.step(context, y));
         opened += solver.frozen.opened;
-        let mut proximal = ProxLp::new(&model, ProxOptions::default()).unwrap();
+        let mut proximal = ProxLp::new(&model, ProxOptions::DEFAULT).unwrap();
         let other = bound_after(120, &mut context, |context, y| proximal.step(context, y));
         opened_by_proximal += proximal.frozen.opened;
         // The whole problem alone, for as long as it takes.
@@ -208,8 +207,7 @@ fn calls_for_some_of_the_pixels_count_by_their_share() {
     let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 2.0, &mut rng);
     let settings = Settings { max_iterations: Some(60), ..Settings::default() };
     let method = "smooth-lp".parse().unwrap();
-    let solution =
-        run::solve(&model, &method, None, &settings, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let solution = Solve::new(&model).method(&method).settings(&settings).run().unwrap();
     // One for each iteration, and at most a fifth more while a view is watched.
     let most = solution.iterations + solution.iterations / 5 + 1;
     assert!(solution.counts.ordered <= most, "{} in {}", solution.counts.ordered, solution.iterations);

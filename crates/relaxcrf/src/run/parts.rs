@@ -1,0 +1,193 @@
+//! Runs the parts of a plan, each from what the parts before it found.
+//!
+//! A pipeline that the user names is a plan of one part; `auto` plans several.
+
+use std::ops::ControlFlow;
+
+use super::joining::{Clock, Earlier};
+use super::solution::{LeftOut, Progress, Solution};
+use super::stages::{self, PROVED};
+use crate::auto::{Part, Plan, Scope};
+use crate::beliefs::Beliefs;
+use crate::error::Result;
+use crate::labeling::Labeling;
+use crate::memory;
+use crate::methods::{Answer, Method, Pipeline};
+use crate::model::Model;
+use crate::solver::{Settings, Status};
+
+/// How much of the beliefs that a run ended with is shared out among the labels of the best answer before the LP goes on
+/// from them: from certain beliefs its bound rises slowly, from loosened ones as fast as from the start.
+const LOOSENED: f32 = 0.3;
+
+/// Runs a plan from `init`, or from `softmax(-unary)`, and adds it to an earlier run if there is one.
+pub(super) fn run(
+    model: &Model,
+    plan: &Plan,
+    answer: Answer,
+    (init, earlier): (Option<Beliefs>, Option<&Solution>),
+    settings: &Settings,
+    observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Solution> {
+    let clock = Clock::start(earlier);
+    // The solution so far, and whether a part of the plan has been run.
+    let (mut sum, mut any) = (earlier.cloned(), false);
+    let (mut left_out, mut no_memory) = (Vec::new(), None);
+    for part in &plan.parts {
+        let mut leave_out =
+            |why: &str| left_out.push(LeftOut { method: part.to_string(), why: why.to_string() });
+        let left = settings.time_limit.map(|limit| clock.left_of(limit));
+        if let Some(sum) = sum.as_mut().filter(|_| any && left.is_some_and(|t| t.is_zero())) {
+            sum.status = Status::TimeLimit;
+        }
+        if any && sum.as_ref().is_some_and(is_done) {
+            if sum.as_ref().is_some_and(|s| s.status == Status::TimeLimit) {
+                leave_out("the time limit was reached");
+                continue;
+            }
+            break;
+        }
+        let restricted = match (part.scope, &sum) {
+            // A start that the user chose has all labels.
+            (Scope::Used, Some(sum)) if init.is_none() => match Labels::of(model, &sum.best.labeling) {
+                Labels::One => continue,
+                Labels::Some(restricted) => Some(restricted),
+                Labels::All => None,
+            },
+            _ => None,
+        };
+        let mut settings = Settings {
+            time_limit: left,
+            max_iterations: [part.most_iterations, settings.max_iterations].into_iter().flatten().min(),
+            ..settings.clone()
+        };
+        if let Some(steps) = part.schedule_steps().filter(|_| plan.is_choice && left.is_some()) {
+            // Evaluating labellings all the way would take a tenth of the time. The best are at the end, or a little before.
+            settings.evaluate_every = (steps * 7 / 8).max(1);
+        }
+        // What there is no memory for is left out, unless there is none for anything.
+        let here = restricted.as_ref().map_or(model, |r| &r.model);
+        if let Err(error) = memory::require_for_methods(here, &part.pipeline) {
+            leave_out(&error.to_string());
+            no_memory = Some(error);
+            continue;
+        }
+        let before = Earlier::new(sum.as_ref(), clock.seconds());
+        let mut watch = |progress: &Progress| match &sum {
+            Some(_) => observer(&before.added_to(progress)),
+            None => observer(progress),
+        };
+        let mut solution = match restricted {
+            Some(restricted) => restricted.run(part, answer, settings, &mut watch, model.labels())?,
+            None => {
+                let start = match (part.scope, &sum) {
+                    (Scope::Onward, Some(sum)) => {
+                        Some(softened(&sum.beliefs, &used(&sum.best.labeling, model))?)
+                    }
+                    _ => init.clone(),
+                };
+                let known = sum.as_ref().filter(|_| any).map(|s| s.best.labeling.clone());
+                stages::run(model, &part.pipeline, start, known, answer, &settings, &mut watch)?
+            }
+        };
+        before.add(&mut solution, sum.take(), answer, clock.seconds());
+        (sum, any) = (Some(solution), true);
+    }
+    let mut solution = match (sum.filter(|_| any), no_memory) {
+        (Some(solution), _) => solution,
+        (None, Some(error)) => return Err(error),
+        (None, None) => {
+            let pipeline = Pipeline::from(Method::MF);
+            stages::run(model, &pipeline, init, None, Answer::BestSeen, settings, observer)?
+        }
+    };
+    solution.left_out.append(&mut left_out);
+    Ok(solution)
+}
+
+/// Whether nothing that could follow would be of use.
+fn is_done(solution: &Solution) -> bool {
+    matches!(solution.status, Status::Stopped | Status::GapReached | Status::TimeLimit)
+        || solution.gap().is_some_and(|g| g <= PROVED)
+}
+
+/// A problem with the labels of a labelling alone.
+struct Restricted {
+    model: Model,
+    keep: Vec<usize>,
+}
+
+/// The labels of a labelling, as a problem of their own.
+enum Labels {
+    /// One label: there is nothing to choose from.
+    One,
+    /// Fewer than all.
+    Some(Restricted),
+    /// All, or too few for some pixel.
+    All,
+}
+
+impl Labels {
+    fn of(model: &Model, labeling: &Labeling) -> Self {
+        let keep = used(labeling, model);
+        match keep.len() {
+            1 => Self::One,
+            count if count == model.labels() => Self::All,
+            // Fails where a pixel may have none of these labels.
+            _ => model.restrict(&keep).map_or(Self::All, |model| Self::Some(Restricted { model, keep })),
+        }
+    }
+}
+
+impl Restricted {
+    /// Runs a part here, and returns its solution as one of the problem with all labels.
+    fn run(
+        &self,
+        part: &Part,
+        answer: Answer,
+        mut settings: Settings,
+        observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+        labels: usize,
+    ) -> Result<Solution> {
+        let Self { model, keep } = self;
+        // A bound of the smaller problem is none of the whole one.
+        settings.until_gap = None;
+        let mut solution = stages::run(model, &part.pipeline, None, None, answer, &settings, observer)?;
+        solution.best.labeling = widened(&solution.best.labeling, keep);
+        solution.constant.0 = keep[usize::from(solution.constant.0)] as u16;
+        solution.beliefs = spread(&solution.beliefs, keep, labels)?;
+        solution.lower_bound = None;
+        Ok(solution)
+    }
+}
+
+/// The labels that occur.
+fn used(labeling: &Labeling, model: &Model) -> Vec<usize> {
+    let counts = labeling.histogram(model.labels());
+    (0..counts.len()).filter(|&i| counts[i] > 0).collect()
+}
+
+/// Beliefs of which a part is shared out among the labels `among`.
+fn softened(beliefs: &Beliefs, among: &[usize]) -> Result<Beliefs> {
+    let mut values: Vec<f32> = beliefs.as_slice().iter().map(|y| (1.0 - LOOSENED) * y).collect();
+    for row in values.chunks_exact_mut(beliefs.labels()) {
+        among.iter().for_each(|&i| row[i] += LOOSENED / among.len() as f32);
+    }
+    Beliefs::new(values, beliefs.labels())
+}
+
+/// A labelling of the problem with the labels `keep` as one of the whole problem.
+fn widened(labeling: &Labeling, keep: &[usize]) -> Labeling {
+    Labeling::new(labeling.as_slice().iter().map(|&l| keep[usize::from(l)] as u16).collect())
+}
+
+/// Beliefs in the labels `keep` as beliefs in all labels.
+fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
+    let mut values = vec![0.0; beliefs.pixels() * labels];
+    for (wide, narrow) in values.chunks_exact_mut(labels).zip(beliefs.as_slice().chunks_exact(keep.len())) {
+        for (&i, &y) in keep.iter().zip(narrow) {
+            wide[i] = y;
+        }
+    }
+    Beliefs::new(values, labels)
+}
