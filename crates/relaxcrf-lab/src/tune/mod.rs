@@ -4,7 +4,6 @@
 
 mod search;
 
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
