@@ -25,7 +25,7 @@ pub(super) fn run(
     model: &Model,
     plan: &Plan,
     answer: Answer,
-    (init, earlier): (Option<Beliefs>, Option<&Solution>),
+    (init, earlier): (Option<&Beliefs>, Option<&Solution>),
     settings: &Settings,
     observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Solution> {
@@ -80,12 +80,13 @@ pub(super) fn run(
         let mut solution = match restricted {
             Some(restricted) => restricted.run(part, answer, settings, &mut watch, model.labels())?,
             None => {
-                let start = match (part.scope, &sum) {
+                let softened = match (part.scope, &sum) {
                     (Scope::Onward, Some(sum)) => {
                         Some(softened(&sum.beliefs, &used(&sum.best.labeling, model))?)
                     }
-                    _ => init.clone(),
+                    _ => None,
                 };
+                let start = softened.as_ref().or(init);
                 let known = sum.as_ref().filter(|_| any).map(|s| s.best.labeling.clone());
                 stages::run(model, &part.pipeline, start, known, answer, &settings, &mut watch)?
             }

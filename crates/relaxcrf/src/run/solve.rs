@@ -123,8 +123,8 @@ impl<'a> Solve<'a> {
     pub fn run(self) -> Result<Solution> {
         let Self { model, pipeline, init, earlier, settings, observer } = self;
         settings.check()?;
-        let init = earlier.map(|e| e.beliefs.clone()).or(init);
-        init.as_ref().map_or(Ok(()), |beliefs| require_size(model, beliefs))?;
+        let init = earlier.map(|e| &e.beliefs).or(init.as_ref());
+        init.map_or(Ok(()), |beliefs| require_size(model, beliefs))?;
         let mut observer = observer.unwrap_or_else(|| Box::new(|_| ControlFlow::Continue(())));
         let plan = match pipeline.is_auto() {
             true => auto::plan(model, &settings),

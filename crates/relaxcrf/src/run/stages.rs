@@ -21,7 +21,7 @@ pub(super) const PROVED: f64 = 1e-12;
 pub(super) fn run(
     model: &Model,
     pipeline: &Pipeline,
-    init: Option<Beliefs>,
+    init: Option<&Beliefs>,
     known: Option<Labeling>,
     answer: Answer,
     settings: &Settings,
@@ -29,7 +29,7 @@ pub(super) fn run(
 ) -> Result<Solution> {
     let started = Instant::now();
     memory::require_for_methods(model, pipeline)?;
-    let start = || init.clone().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
+    let start = || init.cloned().unwrap_or_else(|| Beliefs::from_energies(model.unary(), model.labels()));
     let limit = |method: &Method| settings.max_iterations.unwrap_or(method.default_iterations());
     // The fast solver of a stage that begins with `softmax(-unary)`, if it has one. Its beliefs are written at its end.
     let from_start = |stage: usize| {
