@@ -2,8 +2,8 @@
 //! RAYON_NUM_THREADS says otherwise. Comparisons with other programs are in `bench/peers`.
 
 use divan::{Bencher, black_box};
-use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
 use relaxcrf::Solve;
+use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth;
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use super::dc_neg::DcNeg;
 use super::costs_below::{on_cuts, require_cuts};
+use super::dc_neg::DcNeg;
 use super::info::MethodInfo;
 use super::options::MethodOption;
 use crate::beliefs::Beliefs;

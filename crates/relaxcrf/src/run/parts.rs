@@ -123,7 +123,7 @@ enum Labels {
     /// One label: there is nothing to choose from.
     One,
     /// Fewer than all.
-    Some(Restricted),
+    Some(Box<Restricted>),
     /// All, or too few for some pixel.
     All,
 }
@@ -135,7 +135,9 @@ impl Labels {
             1 => Self::One,
             count if count == model.labels() => Self::All,
             // Fails where a pixel may have none of these labels.
-            _ => model.restrict(&keep).map_or(Self::All, |model| Self::Some(Restricted { model, keep })),
+            _ => model
+                .restrict(&keep)
+                .map_or(Self::All, |model| Self::Some(Box::new(Restricted { model, keep }))),
         }
     }
 }
