@@ -156,7 +156,7 @@ fn named(name: &str, text: &str) -> Result<Method> {
         }
     }
     let names = METHODS.iter().map(|m| m.name).collect::<Vec<_>>().join(", ");
-    let why = format!("known methods: {names}; mf5 with any number, as mf10; chain them with +");
+    let why = format!("known methods: {names}; mf5 stands for any number, as mf10; chain methods with +");
     Err(Error::parse("method", text, why))
 }
 
