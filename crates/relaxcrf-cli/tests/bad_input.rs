@@ -81,7 +81,7 @@ fn directories_in_place_of_files() {
     );
     fs::create_dir(place.path("out.png")).unwrap();
     place.fails(SEGMENT, 1, &["out.png", "is a directory"]);
-    place.fails("demo --out image.png", 1, &["image.png", "is a file", "wanted a directory"]);
+    place.fails("demo --out image.png", 1, &["image.png", "is a file", "expected a directory"]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn kernels_that_make_no_sense() {
         ("--gaussian -3:1", &["--gaussian", "-3", "positive"][..]),
         ("--gaussian 0:1", &["--gaussian", "sigma is 0", "positive"]),
         ("--gaussian nan:1", &["nan", "finite"]),
-        ("--gaussian 3", &["wanted SIGMA:WEIGHT"]),
+        ("--gaussian 3", &["expected SIGMA:WEIGHT"]),
         ("--gaussian 3:x", &["weight is `x`", "number"]),
         ("--gaussian 3:-1", &["weight is -1", "0 or more"]),
         ("--bilateral 80:13", &["2 part(s)", "SIGMA_XY:SIGMA_RGB:WEIGHT"]),

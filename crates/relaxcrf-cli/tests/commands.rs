@@ -255,8 +255,8 @@ fn labels_of_mean_field_are_the_most_believed_ones() {
         let n = WIDTH * HEIGHT;
         let best =
             |a: usize| (0..LABELS).rev().max_by(|&i, &j| q.data[i * n + a].total_cmp(&q.data[j * n + a]));
-        let wanted: Vec<u16> = (0..n).map(|a| best(a).unwrap() as u16).collect();
-        assert_eq!(read_labels(&place.path("out.npy")).unwrap().labels, wanted, "{options}");
+        let expected: Vec<u16> = (0..n).map(|a| best(a).unwrap() as u16).collect();
+        assert_eq!(read_labels(&place.path("out.npy")).unwrap().labels, expected, "{options}");
     }
 }
 

@@ -26,8 +26,8 @@ fn a_single_pixel_and_single_rows() {
             let report = place.run(&line).fine().json();
             let map = read_labels(&place.path("out.npy")).unwrap();
             assert_eq!((map.width, map.height), (width, height));
-            let wanted: Vec<u16> = (0..width * height).map(|a| u16::from(a > 0)).collect();
-            assert_eq!(map.labels, wanted, "{width} x {height} {filter}");
+            let expected: Vec<u16> = (0..width * height).map(|a| u16::from(a > 0)).collect();
+            assert_eq!(map.labels, expected, "{width} x {height} {filter}");
             let unary = report["unary_energy"].as_f64().unwrap();
             assert_eq!(unary, 0.0, "{width} x {height} {filter}");
         }

@@ -294,12 +294,12 @@ fn bad_directories() {
         ("reproduce stereo odd", 1, &["odd/pairs.csv", "`right` is missing"]),
         ("reproduce stereo blind", 1, &["how many disparities", "pairs.csv"]),
         ("reproduce stereo scene --only other", 1, &["`other`", "scene"]),
-        ("reproduce stereo scene --out file", 1, &["file", "wanted a directory"]),
+        ("reproduce stereo scene --out file", 1, &["file", "expected a directory"]),
         ("reproduce stereo scene --methods magic", 2, &["magic"]),
         ("reproduce", 2, &[]),
         ("study filter --sigmas 0", 2, &["above 0"]),
         ("study filter --sides 1", 2, &["2..="]),
-        ("study filter --out file", 1, &["wanted a directory"]),
+        ("study filter --out file", 1, &["expected a directory"]),
     ] {
         if line == "reproduce" {
             assert_eq!(place.run(line).code, 2);

@@ -80,13 +80,13 @@ fn every_source_and_every_output() {
         place.run(&format!("segment mosaic.png {source} {KERNELS} --method mf5 --tile 64 -o {out}")).told();
         labels(&place, out)
     };
-    let wanted = run("--probs p.npy", "a.npy");
+    let expected = run("--probs p.npy", "a.npy");
     for (source, out) in [
         ("--unary u.npy", "b.tif"),
         ("--probs last.npy --label-axis -1", "c.png"),
         ("--probs p0.tif p1.tif", "d.tiff"),
     ] {
-        assert_eq!(differences(&wanted, &run(source, out)), 0, "{source}");
+        assert_eq!(differences(&expected, &run(source, out)), 0, "{source}");
     }
     // Hard labels in, from files that were written by window.
     let again = run("--labels a.npy", "e.tif");
@@ -98,7 +98,7 @@ fn every_source_and_every_output() {
         ))
         .told();
     let q = Raster::array(&place.path("q.npy"), 0).unwrap().read(&[0..SIDE, 0..SIDE]).unwrap();
-    assert!(q.chunks_exact(2).zip(&wanted).all(|(q, &l)| u16::from(q[1] > q[0]) == l));
+    assert!(q.chunks_exact(2).zip(&expected).all(|(q, &l)| u16::from(q[1] > q[0]) == l));
 }
 
 /// A striped TIFF of one band of floats with a place on the map.

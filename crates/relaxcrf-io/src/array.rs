@@ -90,7 +90,7 @@ pub fn array_shape(path: &Path) -> Result<Vec<usize>> {
 }
 
 fn not_an_array(path: &Path) -> Error {
-    Error::file(path, "is not an array; wanted .npy, .npz, or a folder with one grey picture per label")
+    Error::file(path, "is not an array; expected .npy, .npz, or a folder with one grey picture per label")
 }
 
 /// Reads one grey picture per label as probabilities (value / 255): `L x H x W`.
@@ -127,7 +127,7 @@ fn read_grey(path: &Path) -> Result<relaxcrf::Image> {
     if image.channels == 1 {
         return Ok(image);
     }
-    Err(Error::file(path, format!("has {} channels; wanted a grey picture of one label", image.channels)))
+    Err(Error::file(path, format!("has {} channels; expected a grey picture of one label", image.channels)))
 }
 
 /// The pictures of a folder in the order people count them.
@@ -142,7 +142,7 @@ fn pictures_in(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        return Err(Error::file(folder, "holds no pictures; wanted one grey picture per label"));
+        return Err(Error::file(folder, "holds no pictures; expected one grey picture per label"));
     }
     found.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));
     Ok(found)

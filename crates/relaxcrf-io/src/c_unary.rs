@@ -49,13 +49,13 @@ impl CompressedScores {
         let step = f32::from_be_bytes(word);
         let [width, height, labels, rows] = sizes;
         // The products of two 32-bit numbers fit; their sum with the header, in words, might not in bytes.
-        let wanted = (u128::from(rows * labels) + u128::from(width * height)) * 4 + u128::from(HEADER_BYTES);
-        if wanted != u128::from(source.length) || sizes.contains(&0) {
+        let needed = (u128::from(rows * labels) + u128::from(width * height)) * 4 + u128::from(HEADER_BYTES);
+        if needed != u128::from(source.length) || sizes.contains(&0) {
             return Err(Error::file(
                 path,
                 format!(
                     "the .c_unary header claims {width} x {height} pixels, {labels} labels and {rows} rows, \
-                     that is {wanted} bytes, but the file has {}; it is damaged or of another format",
+                     that is {needed} bytes, but the file has {}; it is damaged or of another format",
                     source.length
                 ),
             ));

@@ -34,7 +34,7 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
             None => from_picture(path, open(path)?),
         },
         Kind::Pfm => {
-            Err(Error::file(path, "holds floating-point numbers; wanted an indexed or grey picture"))
+            Err(Error::file(path, "holds floating-point numbers; expected an indexed or grey picture"))
         }
         Kind::Tiff if tiff::is_raster(path)? => Raster::labels(path)?.into_labels(),
         _ => from_picture(path, source),
@@ -42,13 +42,13 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
 }
 
 fn colour(path: &Path) -> Error {
-    Error::file(path, "colour image; wanted indexed or grey (one number per pixel)")
+    Error::file(path, "colour image; expected indexed or grey (one number per pixel)")
 }
 
 fn from_array(path: &Path, (shape, labels): (Vec<usize>, Vec<u16>)) -> Result<LabelMap> {
     match shape[..] {
         [height, width] if !labels.is_empty() => Ok(LabelMap { width, height, labels }),
-        _ => Err(Error::file(path, format!("holds an array of {}; wanted height x width", by(&shape)))),
+        _ => Err(Error::file(path, format!("has shape {}; expected height x width", by(&shape)))),
     }
 }
 
@@ -212,7 +212,9 @@ mod tests {
         let dir = folder();
         let path = dir.path().join("x");
         write_rgb(&path, 1, 1, &[1, 1, 1]).unwrap();
-        assert!(read_labels(&path).unwrap_err().to_string().contains("colour image; wanted indexed or grey"));
+        assert!(
+            read_labels(&path).unwrap_err().to_string().contains("colour image; expected indexed or grey")
+        );
         fs::write(&path, b"P6 1 1 255\n123").unwrap();
         assert!(read_labels(&path).unwrap_err().to_string().contains("colour image"));
         write_npy_f32(&path, &[1, 1], &[1.0]).unwrap();

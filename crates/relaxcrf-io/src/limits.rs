@@ -18,7 +18,7 @@ const PIXELS_PER_BYTE: u64 = 1 << 15;
 pub(super) fn check_pixels(path: &Path, width: u64, height: u64, length: u64) -> Result<usize> {
     let claims = format!("the header claims {width} x {height} pixels");
     let pixels = match width.checked_mul(height) {
-        Some(0) => return Err(Error::file(path, format!("{claims}; wanted at least one"))),
+        Some(0) => return Err(Error::file(path, format!("{claims}; expected at least one"))),
         Some(n) if n <= MAX_PIXELS as u64 => n,
         _ => return Err(Error::file(path, format!("{claims}; at most {MAX_PIXELS} are read"))),
     };

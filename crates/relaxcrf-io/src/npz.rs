@@ -25,14 +25,14 @@ pub fn read_npz(path: &Path, key: &str) -> Result<Array> {
     Ok(Array { shape, data })
 }
 
-/// The first of `wanted` that is there; or, if `or_only`, the file's only array.
+/// The first of `names` that is there; or, if `or_only`, the file's only array.
 pub(super) fn read<T: Sample>(
     path: &Path,
     source: Source,
-    wanted: &[&str],
+    names: &[&str],
     or_only: bool,
 ) -> Result<(Vec<usize>, Vec<T>)> {
-    with_entry(path, source, wanted, or_only, |key, entry, length| {
+    with_entry(path, source, names, or_only, |key, entry, length| {
         let array = npy::read(path, entry, length)?;
         // The checksum is compared only once the entry has been read to its end.
         std::io::copy(entry, &mut std::io::sink())
@@ -42,27 +42,27 @@ pub(super) fn read<T: Sample>(
 }
 
 /// The shape of that array; or of the file's only one.
-pub(super) fn shape(path: &Path, source: Source, wanted: &[&str]) -> Result<Vec<usize>> {
-    with_entry(path, source, wanted, true, |_, entry, length| npy::shape(path, entry, length))
+pub(super) fn shape(path: &Path, source: Source, names: &[&str]) -> Result<Vec<usize>> {
+    with_entry(path, source, names, true, |_, entry, length| npy::shape(path, entry, length))
 }
 
 fn with_entry<T>(
     path: &Path,
     source: Source,
-    wanted: &[&str],
+    names: &[&str],
     or_only: bool,
     visit: impl FnOnce(&str, &mut dyn Read, u64) -> Result<T>,
 ) -> Result<T> {
     let (mut archive, keys) = open_archive(path, source)?;
     let key = match (&keys[..], or_only) {
         ([only], true) => only,
-        _ => wanted.iter().find_map(|w| keys.iter().find(|k| k == w)).ok_or_else(|| {
+        _ => names.iter().find_map(|w| keys.iter().find(|k| k == w)).ok_or_else(|| {
             let found = if keys.is_empty() {
                 "no arrays".into()
             } else {
                 format!("the arrays {}", plain(&keys.join(", ")))
             };
-            Error::file(path, format!("holds {found}; wanted {}", wanted.join(" or ")))
+            Error::file(path, format!("holds {found}; expected {}", names.join(" or ")))
         })?,
     };
     let fail = |e: zip::result::ZipError| Error::file(path, format!("array {key}: {e}"));
@@ -127,10 +127,10 @@ mod tests {
         assert_eq!(read_npz(&both, "image").unwrap().data, [1.0]);
         assert_eq!(list_npz(&both).unwrap(), ["image", "probs"]);
         let e = read_npz(&both, "prob").unwrap_err().to_string();
-        assert!(e.contains("image, probs") && e.contains("wanted prob"), "{e}");
+        assert!(e.contains("image, probs") && e.contains("expected prob"), "{e}");
         let long = archive(dir.path(), &[(&"n".repeat(5000), &[1.0]), ("\x1b[31m", &[1.0])]);
         let e = read_npz(&long, "prob").unwrap_err().to_string();
-        assert!(e.len() < 500 && e.contains("nnn…; wanted prob"), "{e}");
+        assert!(e.len() < 500 && e.contains("nnn…; expected prob"), "{e}");
         let unknown = archive(dir.path(), &[("x", &[1.0]), ("y", &[2.0])]);
         let e = read_array(&unknown).unwrap_err().to_string();
         assert!(e.contains("x, y") && e.contains("prob or probs"), "{e}");

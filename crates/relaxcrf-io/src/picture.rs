@@ -53,10 +53,7 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
         [height, width, channels] => Ok((width, height, channels)),
         _ => Err(Error::file(
             path,
-            format!(
-                "holds an array of {}; wanted height x width (x channels), none of them zero",
-                by(&shape)
-            ),
+            format!("has shape {}; expected height x width (x channels), none of them zero", by(&shape)),
         )),
     }
 }
@@ -70,10 +67,7 @@ fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Imag
     Image::new(width, height, channels, data).map_err(|_| {
         Error::file(
             path,
-            format!(
-                "holds an array of {}; wanted height x width (x channels), none of them zero",
-                by(&shape)
-            ),
+            format!("has shape {}; expected height x width (x channels), none of them zero", by(&shape)),
         )
     })
 }
@@ -122,7 +116,7 @@ pub fn write_disparity(
                 what: "disparity map".into(),
                 got: format!("{d}, at scale {scale} {value}"),
                 place: format!("pixel {pixel}"),
-                wanted: "0 to 65535 after scaling".into(),
+                expected: "0 to 65535 after scaling".into(),
                 fix: "choose a smaller scale, or write .pfm".into(),
             });
         }
@@ -133,8 +127,8 @@ pub fn write_disparity(
 
 /// Fails unless there are `width * height * channels` values, at least one.
 pub(super) fn check_size(what: &str, width: usize, height: usize, channels: usize, got: usize) -> Result<()> {
-    let wanted = width.checked_mul(height).and_then(|n| n.checked_mul(channels));
-    if wanted == Some(got) && got > 0 {
+    let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels));
+    if expected == Some(got) && got > 0 {
         return Ok(());
     }
     Err(Error::shape(

@@ -36,7 +36,7 @@ impl FromStr for CostSpec {
                     radius.parse().ok().filter(fits).ok_or("the radius of census must be 1, 2 or 3")?;
                 Measure::Census { radius }
             }
-            _ => return Err("wanted ad, bt, census or census:R".into()),
+            _ => return Err("expected ad, bt, census or census:R".into()),
         }))
     }
 }
@@ -48,7 +48,7 @@ impl FromStr for Truncation {
         match text.trim().parse::<f32>() {
             _ if text == "none" => Ok(Self(None)),
             Ok(value) if value > 0.0 && value.is_finite() => Ok(Self(Some(value))),
-            _ => Err("wanted a finite number above 0, or none".into()),
+            _ => Err("expected a finite number above 0, or none".into()),
         }
     }
 }
@@ -205,7 +205,7 @@ impl Truth {
             let largest = map.labels.iter().copied().max().filter(|&m| m > 0);
             let Some(largest) = largest else {
                 bail!(
-                    "{}: every value is 0; wanted a mask whose largest value marks visible pixels",
+                    "{}: every value is 0; expected a mask whose largest value marks visible pixels",
                     mask.display()
                 );
             };
@@ -255,7 +255,7 @@ fn read_disparities(path: &Path, scale: Option<f64>, left: &Path, size: (usize, 
         "pfm" => {
             let image = io::read_pfm(path)?;
             if image.channels != 1 {
-                bail!("{}: has {} channels; wanted one, the disparity", path.display(), image.channels);
+                bail!("{}: has {} channels; expected one, the disparity", path.display(), image.channels);
             }
             let scale = scale.unwrap_or(1.0) as f32;
             let known = |&v: &f32| if v.is_finite() { v / scale } else { f32::NAN };
@@ -265,7 +265,7 @@ fn read_disparities(path: &Path, scale: Option<f64>, left: &Path, size: (usize, 
             let array = io::read_array(path)?;
             let [height, width] = array.shape[..] else {
                 let by = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
-                bail!("{}: holds an array of {by}; wanted height x width disparities", path.display());
+                bail!("{}: has shape {by}; expected height x width disparities", path.display());
             };
             let scale = scale.unwrap_or(1.0) as f32;
             let known = |&v: &f32| if v.is_finite() && v > 0.0 { v / scale } else { f32::NAN };

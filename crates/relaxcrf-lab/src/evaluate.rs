@@ -177,7 +177,7 @@ fn pairs(predicted: &Path, truth: &Path, messages: &Messages) -> Result<Vec<(Pat
         (is_dir, _) => {
             let kind = |dir: bool| if dir { "a directory" } else { "a file" };
             bail!(
-                "{} is {} but {} is {}; wanted two files or two directories",
+                "{} is {} but {} is {}; expected two files or two directories",
                 predicted.display(),
                 kind(is_dir),
                 truth.display(),

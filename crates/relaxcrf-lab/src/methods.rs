@@ -41,7 +41,7 @@ impl FromStr for MethodList {
             }
         }
         if found.is_empty() {
-            return Err("no method is named; wanted some, separated by commas".into());
+            return Err("no method is named; expected some, separated by commas".into());
         }
         let mut list: Vec<Contestant> = Vec::new();
         for (_, contestant) in found {

@@ -109,7 +109,7 @@ impl Confusion {
                 what: what.into(),
                 got: format!("label {}", map[at]),
                 place: format!("pixel {at}"),
-                wanted: match void {
+                expected: match void {
                     Some(void) => format!("labels below {}, or {void} for void", self.labels),
                     None => format!("labels below {}", self.labels),
                 },

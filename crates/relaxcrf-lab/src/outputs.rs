@@ -73,7 +73,7 @@ pub fn check_regular(path: &Path) -> Result<()> {
 /// Makes a directory for output unless it is there.
 pub fn make_directory(path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
-        bail!("{}: is a file; wanted a directory", path.display());
+        bail!("{}: is a file; expected a directory", path.display());
     }
     fs::create_dir_all(path).with_context(|| format!("{}: cannot be made", path.display()))
 }

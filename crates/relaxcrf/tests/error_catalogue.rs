@@ -97,7 +97,7 @@ fn every_kind_has_its_section() {
         (build(vec![0.0; 3]).unwrap_err(), "but", "## Sizes"),
         (
             build(vec![f32::NAN; 4]).unwrap_err(),
-            "holds NaN at pixel 0, label 0; wanted",
+            "holds NaN at pixel 0, label 0; expected",
             "## Values in arrays",
         ),
         (ModelBuilder::points(0, 2).build().unwrap_err(), "but must be", "## Numbers and names"),

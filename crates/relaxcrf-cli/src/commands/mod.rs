@@ -42,7 +42,7 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
     const VARIABLE: &str = "RAYON_NUM_THREADS";
     let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
     if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MOST_THREADS))) {
-        bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
+        bail!("{VARIABLE} is {n}; expected at most {MOST_THREADS}");
     }
     // Threads that are started into the last of the memory fall, one by one, before anybody can say so.
     let count = common.threads.map(Into::into).or(asked.filter(|&n| n > 0).map(|n| n as usize));

@@ -147,7 +147,7 @@ fn check_outputs(args: &StereoArgs) -> Result<()> {
     }
     if args.disparities > usize::from(u16::MAX) {
         bail!(
-            "--disparities is {}; wanted at most {}, and no more than the width",
+            "--disparities is {}; expected at most {}, and no more than the width",
             args.disparities,
             u16::MAX
         );

@@ -22,7 +22,7 @@ impl FromStr for SizeSpec {
         }
         match text.parse() {
             Ok(pixels) if pixels <= 1 << 30 => Ok(Self::Pixels(pixels)),
-            _ => Err("wanted `auto` or a number of pixels".into()),
+            _ => Err("expected `auto` or a number of pixels".into()),
         }
     }
 }

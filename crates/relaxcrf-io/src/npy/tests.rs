@@ -28,15 +28,15 @@ fn message(bytes: &[u8]) -> String {
 
 #[test]
 fn every_type_in_both_byte_orders() {
-    let check = |descr: &str, little: &[u8], wanted: &[f32]| {
-        let shape = format!("({},)", wanted.len());
-        let size = little.len() / wanted.len();
+    let check = |descr: &str, little: &[u8], expected: &[f32]| {
+        let shape = format!("({},)", expected.len());
+        let size = little.len() / expected.len();
         let (s, v) = parse::<f32>(&file(&format!("<{descr}"), false, &shape, little)).unwrap();
-        assert_eq!((s, v.as_slice()), (vec![wanted.len()], wanted), "<{descr}");
+        assert_eq!((s, v.as_slice()), (vec![expected.len()], expected), "<{descr}");
         let big: Vec<u8> = little.chunks(size).flat_map(|c| c.iter().rev().copied()).collect();
         assert_eq!(
             parse::<f32>(&file(&format!(">{descr}"), false, &shape, &big)).unwrap().1,
-            wanted,
+            expected,
             ">{descr}"
         );
     };

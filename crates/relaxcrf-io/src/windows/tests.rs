@@ -39,9 +39,9 @@ fn windows_of_pictures_are_parts_of_them() {
         let mut raster = Raster::image(&path).unwrap();
         assert_eq!((raster.width(), raster.height(), raster.channels()), (50, 37, whole.channels), "{name}");
         for window in &WINDOWS {
-            let (got, wanted) = (raster.read(window).unwrap(), part(&whole, window));
-            assert!(got.iter().zip(&wanted).all(|(g, w)| (g - w).abs() < 1e-4), "{name} {window:?}");
-            assert_eq!(got.len(), wanted.len());
+            let (got, expected) = (raster.read(window).unwrap(), part(&whole, window));
+            assert!(got.iter().zip(&expected).all(|(g, w)| (g - w).abs() < 1e-4), "{name} {window:?}");
+            assert_eq!(got.len(), expected.len());
         }
     }
 }
@@ -79,11 +79,11 @@ fn label_maps_in_every_format() {
         assert!(map.labels.iter().enumerate().all(|(i, &l)| usize::from(l) == i % labels), "{name}");
         let mut raster = Raster::labels(&path).unwrap();
         for [rows, columns] in WINDOWS {
-            let wanted: Vec<u16> = rows
+            let expected: Vec<u16> = rows
                 .clone()
                 .flat_map(|y| columns.clone().map(move |x| (y * 50 + x) as u16 % labels as u16))
                 .collect();
-            assert_eq!(raster.read_labels(&[rows, columns]).unwrap(), wanted, "{name}");
+            assert_eq!(raster.read_labels(&[rows, columns]).unwrap(), expected, "{name}");
         }
         // What fails half way leaves nothing behind, and the old file as it was.
         let before = std::fs::read(&path).unwrap();

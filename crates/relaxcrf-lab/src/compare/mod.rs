@@ -211,10 +211,10 @@ impl Problem {
 }
 
 impl Comparison {
-    /// Puts every iteration of every run into its report, if `wanted`.
-    pub fn list_iterations(&mut self, wanted: bool) {
+    /// Puts every iteration of every run into its report, if `listed`.
+    pub fn list_iterations(&mut self, listed: bool) {
         for run in &mut self.runs {
-            run.report.list_iterations(&run.trace, wanted);
+            run.report.list_iterations(&run.trace, listed);
         }
     }
 }

@@ -94,7 +94,7 @@ impl FromStr for VoidSpec {
             _ => text
                 .parse()
                 .map(|v| Self(Some(v)))
-                .map_err(|_| "wanted a label from 0 to 65535, or none".into()),
+                .map_err(|_| "expected a label from 0 to 65535, or none".into()),
         }
     }
 }
@@ -129,7 +129,7 @@ impl FromStr for Objective {
             "accuracy" => Ok(Self::Accuracy),
             "iou" => Ok(Self::Iou),
             "both" => Ok(Self::Both),
-            _ => Err("wanted accuracy, iou or both".into()),
+            _ => Err("expected accuracy, iou or both".into()),
         }
     }
 }
@@ -165,7 +165,7 @@ impl FromStr for SearchKind {
                     .into(),
             ),
             "random" => Ok(Self::Random),
-            _ => Err("wanted gp or random".into()),
+            _ => Err("expected gp or random".into()),
         }
     }
 }
@@ -198,17 +198,17 @@ impl FromStr for RangeSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Parsed<Self> {
-        let wanted = "wanted NAME=LO:HI with 0 < LO <= HI, such as sigma-rgb=1:30";
-        let (name, range) = text.split_once('=').ok_or(wanted)?;
+        let expected = "expected NAME=LO:HI with 0 < LO <= HI, such as sigma-rgb=1:30";
+        let (name, range) = text.split_once('=').ok_or(expected)?;
         let parameter = PARAMETERS
             .iter()
             .position(|p| *p == name.trim())
             .ok_or_else(|| format!("there is no parameter `{name}`; known: {}", PARAMETERS.join(", ")))?;
-        let (low, high) = range.split_once(':').ok_or(wanted)?;
-        let number = |t: &str| t.trim().parse::<f64>().map_err(|_| format!("`{t}` is no number; {wanted}"));
+        let (low, high) = range.split_once(':').ok_or(expected)?;
+        let number = |t: &str| t.trim().parse::<f64>().map_err(|_| format!("`{t}` is no number; {expected}"));
         let (low, high) = (number(low)?, number(high)?);
         if !(low > 0.0 && high >= low && high.is_finite()) {
-            return Err(wanted.into());
+            return Err(expected.into());
         }
         Ok(Self { parameter, low, high })
     }

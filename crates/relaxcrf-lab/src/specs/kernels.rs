@@ -84,7 +84,7 @@ impl FromStr for GaussianSpec {
         match text.split(':').collect::<Vec<_>>()[..] {
             [sigma, weight] => Ok(Self { sigma: sigmas(sigma, "sigma")?, weight: kernel_weight(weight)? }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; wanted SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT)",
+                "has {} part(s) separated by `:`; expected SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT)",
                 parts.len()
             )),
         }
@@ -102,7 +102,7 @@ impl FromStr for BilateralSpec {
                 weight: kernel_weight(weight)?,
             }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; wanted SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5",
+                "has {} part(s) separated by `:`; expected SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5",
                 parts.len()
             )),
         }
@@ -110,7 +110,7 @@ impl FromStr for BilateralSpec {
 }
 
 fn number(text: &str, what: &str) -> Parsed<f32> {
-    text.trim().parse().map_err(|_| format!("{what} is `{text}`; wanted a number"))
+    text.trim().parse().map_err(|_| format!("{what} is `{text}`; expected a number"))
 }
 
 fn sigmas(text: &str, what: &str) -> Parsed<Vec<f32>> {

@@ -360,8 +360,8 @@ mod tests {
 
     #[test]
     fn the_constants_of_the_lattice() {
-        for (d, wanted) in [(1, 1.0854), (2, 1.1336), (5, 1.4174), (7, 1.6749)] {
-            assert!((constant(d) - wanted).abs() < 1e-4, "{d}");
+        for (d, expected) in [(1, 1.0854), (2, 1.1336), (5, 1.4174), (7, 1.6749)] {
+            assert!((constant(d) - expected).abs() < 1e-4, "{d}");
         }
         // In the middle of a large image both ratios come close to it.
         let line = line(60, 60, 3.0).unwrap();

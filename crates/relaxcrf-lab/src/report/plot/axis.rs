@@ -84,23 +84,22 @@ impl Ruler {
         (share * self.length).clamp(-1e5, 1e5)
     }
 
-    /// Values worth a tick: about `wanted` of them.
-    pub fn ticks(&self, wanted: usize) -> Vec<f64> {
+    /// Values worth a tick: about `count` of them.
+    pub fn ticks(&self, count: usize) -> Vec<f64> {
         let decades = self.high - self.low;
         if self.scale == Scale::Linear {
-            return round_numbers(self.low, self.high, wanted);
+            return round_numbers(self.low, self.high, count);
         }
         let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
         if decades < 0.7 {
-            return round_numbers(low, high, wanted);
+            return round_numbers(low, high, count);
         }
         let steps: &[f64] = match decades {
             d if d < 1.5 => &[1.0, 2.0, 3.0, 5.0],
             d if d < 3.0 => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
-        let every =
-            if steps.len() == 1 { (decades / wanted.max(1) as f64).ceil().max(1.0) as i32 } else { 1 };
+        let every = if steps.len() == 1 { (decades / count.max(1) as f64).ceil().max(1.0) as i32 } else { 1 };
         (self.low.floor() as i32..=self.high.ceil() as i32)
             .filter(|power| power.rem_euclid(every) == 0)
             .flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power)))
@@ -110,8 +109,8 @@ impl Ruler {
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten.
-fn round_numbers(low: f64, high: f64, wanted: usize) -> Vec<f64> {
-    let rough = high / wanted.max(1) as f64 - low / wanted.max(1) as f64;
+fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
+    let rough = high / count.max(1) as f64 - low / count.max(1) as f64;
     if !(rough.is_finite() && rough > 0.0) {
         return Vec::new();
     }

@@ -71,10 +71,10 @@ fn axes(
     (broad, tall): (f64, f64),
 ) {
     let _ = write!(out, "<g stroke=\"currentColor\" stroke-opacity=\".18\">");
-    let wanted = (broad / 75.0).round() as usize;
+    let ticks = (broad / 75.0).round() as usize;
     let mut free = f64::NEG_INFINITY;
     let mut labels = String::new();
-    for tick in x.ticks(wanted) {
+    for tick in x.ticks(ticks) {
         let at = left + x.place(tick);
         let _ = write!(out, "<path d=\"M{at:.1} {top}v{tall:.1}\"/>");
         let text = short(tick);

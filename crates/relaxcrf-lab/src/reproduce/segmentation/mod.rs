@@ -109,13 +109,13 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
         records.insert((record.setup.clone(), record.image.clone(), record.method.clone()), record);
     }
     // What is left to do, image by image: the methods of one image share its model.
-    let wanted =
+    let key =
         |setup: &Setup, item: &Item, m: &Contestant| (setup.key.clone(), item.id.clone(), m.to_string());
     let mut tasks: Vec<(&Setup, &Item, Vec<&Contestant>)> = Vec::new();
     for setup in &setups {
         for item in &data.items {
             let missing: Vec<&Contestant> =
-                methods.iter().filter(|m| !records.contains_key(&wanted(setup, item, m))).collect();
+                methods.iter().filter(|m| !records.contains_key(&key(setup, item, m))).collect();
             if !missing.is_empty() {
                 tasks.push((setup, item, missing));
             }
@@ -137,7 +137,7 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
         .map(|setup| {
             let rows = methods
                 .iter()
-                .map(|m| data.items.iter().map(|item| records.get(&wanted(setup, item, m))).collect())
+                .map(|m| data.items.iter().map(|item| records.get(&key(setup, item, m))).collect())
                 .collect::<Vec<Option<Vec<&Record>>>>();
             let rows = rows.into_iter().collect::<Option<Vec<_>>>().context("some results are missing")?;
             Experiment::new(setup, &data, &methods, &rows)
