@@ -268,14 +268,10 @@ fn messages_about_inputs_are_on_the_page_of_messages() {
     let here = env!("CARGO_MANIFEST_DIR");
     let read = |name: &str| fs::read_to_string(format!("{here}/{name}")).unwrap();
     let page = read("../../docs/errors.md");
-    let sources: Vec<String> = ["labels", "values", "unary", "images"]
-        .map(|name| read(&format!("src/inputs/{name}.rs")))
+    let sources: Vec<String> = ["labels", "values", "unary", "images", "mod"]
+        .map(|name| read(&format!("../relaxcrf-lab/src/inputs/{name}.rs")))
         .into_iter()
-        .chain([
-            read("src/inputs.rs"),
-            read("src/commands/segment/tiled.rs"),
-            read("src/commands/batch/items.rs"),
-        ])
+        .chain([read("src/commands/segment/tiled.rs"), read("src/commands/batch/items.rs")])
         // Texts go over several lines of code.
         .map(|code| code.split("\\\n").map(str::trim_start).collect::<String>())
         .collect();
