@@ -11,10 +11,15 @@ use crate::disparity::TruthFiles;
 /// A pair that was found.
 #[derive(Debug, Clone)]
 pub struct PairFiles {
+    /// Its name, also of the folder for its results.
     pub name: String,
+    /// The left picture.
     pub left: PathBuf,
+    /// The right picture.
     pub right: PathBuf,
+    /// Number of disparities.
     pub disparities: usize,
+    /// Files with the true disparities.
     pub truth: TruthFiles,
 }
 
