@@ -9,7 +9,8 @@ use relaxcrf::reduce;
 use relaxcrf::solve::Settings;
 
 use super::pairs::{self, PairFiles};
-use crate::compare::{Comparison, Problem, Quality, Run, StageEnd, Task};
+use crate::chains::StageEnd;
+use crate::compare::{Comparison, Problem, Quality, Run, Task};
 use crate::disparity::{self, CostSpec, MatchingOptions, Truth};
 use crate::options::ModelOptions;
 use crate::outputs::{check_writable, make_directory};

@@ -56,28 +56,25 @@ impl fmt::Display for PresetSpec {
     }
 }
 
-/// A chain of methods as it takes part in a comparison. With `/2` behind it, it runs with half of all weights and is
-/// scored with the whole ones: that is how the paper's code ran its mean field.
+/// A chain of methods as it takes part in a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contestant {
     /// The methods.
     pub chain: Pipeline,
-    /// Whether it runs with half of the weights.
+    /// Whether it runs with half of all weights and is scored with the full ones.
     pub half: bool,
 }
 
-impl FromStr for Contestant {
-    type Err = relaxcrf::Error;
-
-    fn from_str(text: &str) -> relaxcrf::Result<Self> {
-        let (chain, half) = text.strip_suffix("/2").map_or((text, false), |chain| (chain, true));
-        Ok(Self { chain: chain.parse()?, half })
+impl Contestant {
+    /// A chain that runs with the full weights.
+    pub fn new(chain: Pipeline) -> Self {
+        Self { chain, half: false }
     }
 }
 
 impl fmt::Display for Contestant {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}{}", self.chain, if self.half { "/2" } else { "" })
+        write!(f, "{}{}", self.chain, if self.half { " (half weights)" } else { "" })
     }
 }
 
@@ -225,15 +222,6 @@ mod tests {
         let e = "vok".parse::<PresetSpec>().unwrap_err();
         assert!(e.contains("vok") && e.contains("voc") && e.contains(".toml"), "{e}");
         assert_eq!(PresetSpec::default().resolve().unwrap().name, presets::DEFAULT);
-    }
-
-    #[test]
-    fn contestants() {
-        for name in ["mf5", "mf/2", "qp+dc-neg/2"] {
-            assert_eq!(name.parse::<Contestant>().unwrap().to_string(), name);
-        }
-        assert!("mf/2".parse::<Contestant>().unwrap().half);
-        assert!("mf/3".parse::<Contestant>().is_err());
     }
 
     #[test]

@@ -196,7 +196,7 @@ const LEGEND: &str = "Columns named after methods: percentage of images on which
                       arrived at; avg. best E: of the best labelling it saw, constant ones included. gap: mean certified \
                       distance to the optimum in percent. Accuracy and IoU in percent over all pixels that are not void; \
                       class acc and IoU are means over the labels in the truth. Seconds: mean per image, one thread. \
-                      Methods with /2 ran with half of all weights and are scored with the whole ones.";
+                      Rows with half weights: the method ran with half of all weights and is scored with the full ones.";
 
 fn title(data: &Dataset, split: &str) -> String {
     format!("{} ({split}, {} images)", data.name, data.items.len())
