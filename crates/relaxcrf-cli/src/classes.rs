@@ -29,7 +29,7 @@ pub struct Appearance {
     pub names: Vec<String>,
     /// Colours given by the user, if any, and the file they are from.
     given: Option<(usize, String)>,
-    /// Names that nobody asked for are used only if they fit.
+    /// Names from labels.json, without an option, are used only if they fit.
     found_names: bool,
 }
 

@@ -151,7 +151,7 @@ fn what_is_finished_is_known_by_content_not_by_name() {
         [0, 5, 0],
         "the number of jobs changes no result"
     );
-    assert_eq!(place.log("out/log.jsonl").len(), 5, "what is not done is not logged");
+    assert_eq!(place.log("out/log.jsonl").len(), 5, "unfinished images are not logged");
     // Another image under the old name.
     fs::copy(place.path("set/images/im00.png"), place.path("set/images/im03.png")).unwrap();
     fs::copy(place.path("set/probs/im00.npy"), place.path("set/probs/im03.npy")).unwrap();
@@ -238,7 +238,7 @@ fn an_unreadable_file_is_reported() {
 fn on_a_small_disk(place: &Place, kilobytes: usize, line: &str) -> Option<Outcome> {
     fs::create_dir_all(place.path("out")).unwrap();
     let binary = env!("CARGO_BIN_EXE_relaxcrf");
-    // What is left on the small disk is copied out before it disappears.
+    // The files on the small disk are copied before it is unmounted.
     let script = format!(
         "mount -t tmpfs -o size={kilobytes}k none out || exit 77; {binary} {line}; code=$?; cp -r out kept; exit $code"
     );
@@ -269,7 +269,7 @@ fn a_full_disk_is_reported_and_survived() {
     let kept = place.results("kept");
     assert!(!kept.is_empty() && kept.len() < expected.len());
     assert!(kept.iter().all(|(name, bytes)| expected[name] == *bytes), "whole or not at all");
-    // With more room the same command does the rest.
+    // With more room the same command does the other images.
     let before = place.done("kept/log.jsonl");
     place.run("batch set -o kept --method mf5 --save-probs -q").fine();
     assert_eq!(place.results("kept"), expected);

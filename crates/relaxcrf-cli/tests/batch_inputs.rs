@@ -198,7 +198,7 @@ fn images_that_lost_a_label_or_changed_much_are_flagged_and_come_first() {
     let json = r#"{"classes": [{"name": "ground"}, {"name": "person"}], "void_index": 255}"#;
     fs::write(place.path("set/labels.json"), json).unwrap();
     let line = "batch set -o out --method mf --gaussian 3:3 --report page.html";
-    let run = place.run(line).told();
+    let run = place.run(line).with_messages();
     assert!(
         run.out.contains("look at") && run.out.contains("2: 2 lost a label, 1 changed by more than a tenth"),
         "{}",

@@ -59,7 +59,7 @@ fn open(browser: &str, page: &Path, width: usize, more: &[&str]) -> Seen {
     }
 }
 
-/// Tells the layout in the page's title: widths, broken images, what is visible.
+/// Writes the layout into the page's title: widths, broken images, visible parts.
 const PROBE: &str = "<script>addEventListener('load', () => {
   const seen = e => e.getClientRects().length > 0;
   const images = [...document.images], plots = [...document.querySelectorAll('svg.plot')].filter(seen);

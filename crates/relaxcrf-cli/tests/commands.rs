@@ -264,7 +264,7 @@ fn labels_of_mean_field_are_the_most_believed_ones() {
 fn constant_labelling_of_lower_energy_is_told_and_written_only_on_request() {
     let place = Place::new();
     let strong = "segment image.png --probs probs.npy -o out.png --gaussian 3:400 --normalization none";
-    let run = |options: &str| place.run(&format!("{strong} {options}")).told();
+    let run = |options: &str| place.run(&format!("{strong} {options}")).with_messages();
     let own = run("--max-iter 1");
     for text in ["has lower energy", "--preset network", "--take best"] {
         assert!(own.err.contains(text), "{}", own.err);

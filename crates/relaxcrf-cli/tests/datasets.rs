@@ -196,7 +196,7 @@ fn reproduce_makes_the_tables() {
     let scored = place.run(&format!("{line} --json")).fine().json()["energy"].as_f64().unwrap();
     let row = &csv(&place, "made/images.csv")[3];
     assert_eq!((row[2].as_str(), row[4].parse::<f64>().unwrap()), ("mf (half weights)", scored));
-    // Nobody beats and is beaten on the same image, and everyone beats the unaries here.
+    // No method beats another and is beaten by it on the same image, and all methods beat the unaries here.
     let beats = |row: &Value, column: usize| row["beats"][column].as_f64().unwrap();
     for (a, one) in methods.iter().enumerate() {
         assert_eq!(beats(one, a), 0.0);
@@ -280,7 +280,7 @@ fn bad_data_directories() {
     place.write("data/twice.txt", b"s0\ns0\n");
     place.write("data/void.txt", b"\n\n");
     for command in ["reproduce segmentation", "tune"] {
-        for (rest, texts) in [
+        for (options, texts) in [
             ("gone", &["gone", "not a directory"][..]),
             ("image.png", &["image.png", "not a directory"]),
             ("empty", &["empty", "images"]),
@@ -291,7 +291,7 @@ fn bad_data_directories() {
             ("data --split void", &["lists no images"]),
             ("data --truth truths", &["truths"]),
         ] {
-            place.fails(&format!("{command} {rest} --out made"), 1, texts);
+            place.fails(&format!("{command} {options} --out made"), 1, texts);
         }
         place.fails(&format!("{command} data --void x"), 2, &["none"]);
     }
@@ -299,7 +299,7 @@ fn bad_data_directories() {
     place.fails("reproduce segmentation data --preset nosuch", 2, &["nosuch"]);
     place.fails("reproduce segmentation data --preset voc --preset voc", 1, &["two parameter sets", "voc"]);
     place.fails("reproduce segmentation data --out image.png", 1, &["image.png", "directory"]);
-    // The truth of one image does not fit it, or holds labels that nobody can give.
+    // The truth of one image does not fit it, or holds labels that the model does not have.
     write_labels(&place.path("data/truth/s3.png"), 3, 2, &[0; 6], &Palette::voc()).unwrap();
     place.run(REPRODUCE).failed(1, &["s3.png", "3x2", "40x30"]);
     let mut odd = vec![0; WIDTH * HEIGHT];

@@ -33,7 +33,7 @@ fn survives(place: &Place, line: &str) -> bool {
     done
 }
 
-/// Whatever the reason, it is told, and nothing else is.
+/// The program names the reason and prints nothing else.
 fn says_why(run: &Outcome, line: &str) {
     assert!(run.err.contains("relaxcrf: ") && run.err.len() > 20, "{line}: {}", run.err);
     assert_eq!(run.out, "", "{line}");
@@ -251,10 +251,10 @@ fn odd_numbers_in_arrays() {
             write_npy_f32(&place.path(name), &shape, &planes).unwrap();
             write_npy_f32(&place.path("picture.npy"), &[HEIGHT, WIDTH, 3], &picture).unwrap();
             for method in ["mf5", "auto"] {
-                let rest = format!("-m {method} --max-iter 20 -o out.png");
-                survives(&place, &format!("segment image.png --probs {name} {rest}"));
-                survives(&place, &format!("segment image.png --unary {name} {rest}"));
-                survives(&place, &format!("segment picture.npy --probs probs.npy {rest}"));
+                let options = format!("-m {method} --max-iter 20 -o out.png");
+                survives(&place, &format!("segment image.png --probs {name} {options}"));
+                survives(&place, &format!("segment image.png --unary {name} {options}"));
+                survives(&place, &format!("segment picture.npy --probs probs.npy {options}"));
             }
             survives(&place, &format!("segment image.png --probs {name} --tile 16 --halo 3 -o out.npy"));
             survives(&place, "segment picture.npy --unary unary.npy --tile 16 --halo 3 -o out.tif");

@@ -33,7 +33,7 @@ fn mask_of_0_and_255_is_two_labels_and_comes_out_as_it_went_in() {
     write_map(&place, "01.png", &mask(&place));
     write_map(&place, "mask.png", &mapped(&mask(&place), &[0, 255]));
     place.run("segment image.png --gaussian 1:0.3 --labels 01.png -o 01-out.png -q").fine();
-    let run = place.run("segment image.png --gaussian 1:0.3 --labels mask.png -o out.png").told();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels mask.png -o out.png").with_messages();
     assert_eq!(
         run.err,
         "relaxcrf: note: mask.png: a mask with the values 0 and 255; taken as labels 0 (background) and 1 (foreground), \
@@ -63,7 +63,7 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     let truth = place.scene.truth.as_slice();
     let mut sparse = mapped(truth, &[0, 12, 60, 180]);
     write_map(&place, "sparse.png", &sparse);
-    let run = place.run("segment image.png --gaussian 1:0.3 --labels sparse.png -o out.png").told();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels sparse.png -o out.png").with_messages();
     assert_eq!(
         run.err,
         "relaxcrf: note: sparse.png: 4 values between 0 and 180; taken as labels 0 to 3, and written as they were \
@@ -83,7 +83,7 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     assert_eq!(values(&place, "a.png"), mapped(&values(&place, "b.png"), &[0, 12, 60, 180]));
     let run = place
         .run("segment image.png --gaussian 1:0.3 --labels holes.png --unsure 1 --tile 16 -m mf5 -o a.tif")
-        .told();
+        .with_messages();
     assert!(run.err.contains("4 values between 0 and 180"), "{}", run.err);
     let plain = "segment image.png --gaussian 1:0.3 --labels plain-holes.png --unsure 99 --num-labels 4 --tile 16 -m mf5 -o b.tif -q";
     place.run(plain).fine();
@@ -130,7 +130,7 @@ fn foreground_map_is_p_and_one_minus_p() {
         for tile in ["", "--tile 64"] {
             let run = place
                 .run(&format!("segment image.png --probs {name} -m mf5 --gaussian 1:0.3 -o out.png {tile}"))
-                .told();
+                .with_messages();
             assert_eq!(
                 run.err,
                 format!(
@@ -226,9 +226,11 @@ fn wrapped_image_is_warned_about() {
     write_image(&place.path("wrapped.png"), &wrapped).unwrap();
     let mask: Vec<u16> = (0..40_000).map(|k| u16::from(k % 200 > 100)).collect();
     write_labels(&place.path("m.png"), 200, 200, &mask, &Palette::voc()).unwrap();
-    place.run("segment ramp.png --labels m.png -m mf5 -o out.png --json").told();
+    place.run("segment ramp.png --labels m.png -m mf5 -o out.png --json").with_messages();
     for tile in ["", "--tile 208"] {
-        let run = place.run(&format!("segment wrapped.png --labels m.png -m mf5 -o out.png {tile}")).told();
+        let run = place
+            .run(&format!("segment wrapped.png --labels m.png -m mf5 -o out.png {tile}"))
+            .with_messages();
         assert!(run.err.contains("wrapped.png: values seem to have wrapped around"), "{}", run.err);
     }
 }

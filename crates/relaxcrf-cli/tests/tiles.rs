@@ -47,14 +47,14 @@ fn tiles_give_the_labels_of_the_whole_image() {
     mosaic(&place);
     let inputs = format!("--probs p.npy {KERNELS} --method mf5");
     // One tile is the whole image.
-    place.run(&format!("segment mosaic.png {inputs} --tile {SIDE} -o whole.npy")).told();
+    place.run(&format!("segment mosaic.png {inputs} --tile {SIDE} -o whole.npy")).with_messages();
     let report = place.run(&format!("segment mosaic.npy {inputs} --tile 64 -o tiled.tif --json")).json();
     assert_eq!((report["tiles"].as_u64(), report["tile"].as_u64()), (Some(9), Some(64)));
     assert_eq!(report["halo"], serde_json::json!([20, 20]));
     let (whole, tiled) = (labels(&place, "whole.npy"), labels(&place, "tiled.tif"));
     assert_eq!(differences(&whole, &tiled), 0);
     // Without a halo the seams show: the test above can fail.
-    place.run(&format!("segment mosaic.png {inputs} --tile 64 --halo 0 -o cut.png")).told();
+    place.run(&format!("segment mosaic.png {inputs} --tile 64 --halo 0 -o cut.png")).with_messages();
     let cut = labels(&place, "cut.png");
     assert!(differences(&whole, &cut) > 20, "{}", differences(&whole, &cut));
     // What a single run without tiles believes in the end.
@@ -77,7 +77,9 @@ fn every_source_and_every_output() {
     float_tiff(&place, "p0.tif", &planes[..SIDE * SIDE]);
     float_tiff(&place, "p1.tif", &planes[SIDE * SIDE..]);
     let run = |source: &str, out: &str| {
-        place.run(&format!("segment mosaic.png {source} {KERNELS} --method mf5 --tile 64 -o {out}")).told();
+        place
+            .run(&format!("segment mosaic.png {source} {KERNELS} --method mf5 --tile 64 -o {out}"))
+            .with_messages();
         labels(&place, out)
     };
     let expected = run("--probs p.npy", "a.npy");
@@ -96,7 +98,7 @@ fn every_source_and_every_output() {
         .run(&format!(
             "segment mosaic.png --probs p.npy {KERNELS} --method mf5 --tile 64 -o g.npy --save-probs q.npy"
         ))
-        .told();
+        .with_messages();
     let q = Raster::array(&place.path("q.npy"), 0).unwrap().read(&[0..SIDE, 0..SIDE]).unwrap();
     assert!(q.chunks_exact(2).zip(&expected).all(|(q, &l)| u16::from(q[1] > q[0]) == l));
 }
@@ -123,7 +125,7 @@ fn labels_lie_where_the_raster_lies() {
         "segment grey.tif --probs p.npy -o a.tif",
         "segment mosaic.png --probs p0.tif p1.tif --tile 64 -o a.tif",
     ] {
-        place.run(&format!("{line} {KERNELS} --method mf5")).told();
+        place.run(&format!("{line} {KERNELS} --method mf5")).with_messages();
         let mut decoder = tiff::decoder::Decoder::new(File::open(place.path("a.tif")).unwrap()).unwrap();
         let scale = decoder.get_tag_f64_vec(tiff::tags::Tag::ModelPixelScaleTag).unwrap();
         assert_eq!(scale, [2.0, 2.0, 0.0], "{line}");

@@ -1,4 +1,4 @@
-//! Writing a file so that nobody ever sees half of it.
+//! Atomic writes: readers see the old file or the complete new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
@@ -38,7 +38,7 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
     temporary.rename(file, &target).map_err(fail)
 }
 
-/// As [`write_atomically`] for files that are not written from front to back, by whoever may fail in other ways.
+/// [`write_atomically`] for writers that seek, or that fail with another error type.
 pub(super) fn replace<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&mut File) -> std::result::Result<(), E>,

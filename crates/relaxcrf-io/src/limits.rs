@@ -50,7 +50,7 @@ fn check_values(path: &Path, claims: &str, values: u64, length: u64) -> Result<(
     Ok(())
 }
 
-/// The product of a shape's sizes, if an array of them can be held.
+/// The product of a shape's sizes, if memory can hold such an array.
 pub(super) fn check_shape(path: &Path, shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1usize, |n, &side| n.checked_mul(side));
     match product {

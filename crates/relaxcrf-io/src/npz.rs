@@ -11,7 +11,7 @@ use super::{Kind, Source, open};
 use relaxcrf::error::{Error, Result, plain};
 
 /// Deflate cannot shrink by more than this; a greater claim is a lie.
-const MOST_COMPRESSION: u64 = 1032;
+const MAX_COMPRESSION: u64 = 1032;
 
 /// The names of the arrays in an `.npz` file, in the order they were saved.
 pub fn list_npz(path: &Path) -> Result<Vec<String>> {
@@ -68,7 +68,7 @@ fn with_entry<T>(
     let fail = |e: zip::result::ZipError| Error::file(path, format!("array {key}: {e}"));
     let mut entry = archive.by_name(&format!("{key}.npy")).map_err(fail)?;
     let (packed, length) = (entry.compressed_size(), entry.size());
-    if length / MOST_COMPRESSION > packed {
+    if length / MAX_COMPRESSION > packed {
         return Err(Error::file(
             path,
             format!("array {key} claims {length} bytes, packed into {packed}: impossible"),

@@ -100,7 +100,7 @@ pub fn write_grey16(path: &Path, width: usize, height: usize, values: &[u16]) ->
 }
 
 /// Writes disparities as a 16-bit grey PNG of `disparity * scale`, rounded; 0 stands for unknown (NaN or
-/// infinite), and a disparity that rounds to 0 cannot be told from it. The KITTI files use a scale of 256.
+/// infinite), and a disparity that rounds to 0 looks the same. The KITTI files use a scale of 256.
 pub fn write_disparity(
     path: &Path,
     width: usize,

@@ -1,4 +1,4 @@
-//! A PNG label map from windows in raster order: a row of windows is held until it is whole, then written.
+//! A PNG label map from windows in raster order: keeps a row of windows until it is complete, then writes it.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;

@@ -21,7 +21,7 @@ struct File {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
-    /// Short for a method of so many mean-field updates.
+    /// Number of mean-field updates, instead of a method.
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<usize>,
     #[serde(default = "usual_normalization")]

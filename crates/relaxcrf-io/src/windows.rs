@@ -120,7 +120,7 @@ impl Raster {
         Ok(Self::in_memory(path, (map.width, map.height, 1), values))
     }
 
-    /// Values that are held already: one row of bands per pixel.
+    /// Values in memory: one row of bands per pixel.
     pub fn in_memory(path: &Path, (width, height, bands): (usize, usize, usize), rows: Vec<f32>) -> Self {
         let origin = Origin::Memory(rows);
         Self { path: path.to_path_buf(), origin, width, height, bands, scale: 1.0 }

@@ -11,7 +11,7 @@ use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 /// What `segment`, `batch` and other commands run.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Kernels, normalisation and filter, all of them settled.
+    /// Kernels, normalisation and filter, none of them left open.
     pub model: ModelOptions,
     /// The method.
     pub method: Pipeline,

@@ -158,7 +158,7 @@ pub fn read_costs(
     Ok((left, right, costs))
 }
 
-/// What is known about the true disparities of the left picture.
+/// The true disparities of the left picture, as far as they are known.
 #[derive(Debug, Clone)]
 pub struct Truth {
     /// NaN where it is not known.
@@ -172,7 +172,7 @@ pub struct Truth {
 pub struct Score {
     /// Pixels whose truth is known.
     pub pixels: usize,
-    /// Share of them that is off by more than half a pixel, one, two.
+    /// Fraction that is off by more than half a pixel.
     pub bad_0_5: f64,
     /// Fraction that is off by more than one pixel.
     pub bad_1: f64,

@@ -1,4 +1,4 @@
-//! How well labels agree with the truth.
+//! Accuracy, IoU and boundary bands of labels against a truth.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use relaxcrf::error::{Error, Result};
 
 /// How often each true label was given each label, over any number of label maps.
 ///
-/// Pixels whose truth is void count nowhere. A prediction of void where the truth is not counts as a miss of
-/// the true label, and as nobody's false alarm.
+/// Pixels whose truth is void count nowhere. A void prediction elsewhere counts as a miss of the true label, and
+/// not as a false alarm of another.
 ///
 /// ```
 /// use relaxcrf_lab::metrics::Confusion;
@@ -155,14 +155,14 @@ impl Confusion {
         self.given.get(&label).copied().unwrap_or(0)
     }
 
-    /// Share of pixels with the right label; `None` without pixels.
+    /// Fraction of pixels with the right label; `None` without pixels.
     pub fn accuracy(&self) -> Option<f64> {
-        share(self.truly.keys().fold(0, |sum: u64, &l| sum.saturating_add(self.right(l))), self.total())
+        ratio(self.truly.keys().fold(0, |sum: u64, &l| sum.saturating_add(self.right(l))), self.total())
     }
 
-    /// Share of a label's true pixels that were found; `None` if it has none.
+    /// Fraction of a label's true pixels that were found; `None` if it has none.
     pub fn class_accuracy(&self, label: usize) -> Option<f64> {
-        share(self.right(label), self.true_pixels(label))
+        ratio(self.right(label), self.true_pixels(label))
     }
 
     /// Mean of the class accuracies over the labels that occur in the truth.
@@ -176,7 +176,7 @@ impl Confusion {
         if truly == 0 {
             return None;
         }
-        share(right, truly.saturating_add(self.given_pixels(label) - right))
+        ratio(right, truly.saturating_add(self.given_pixels(label) - right))
     }
 
     /// Mean of the IoUs over the labels that occur in the truth.
@@ -190,7 +190,7 @@ impl Confusion {
     }
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+fn ratio(part: u64, whole: u64) -> Option<f64> {
     if whole == 0 { None } else { Some(part as f64 / whole as f64) }
 }
 

@@ -26,7 +26,7 @@ use crate::progress::{Meter, Screen};
 use crate::terminal::{print, print_json};
 
 /// A stage that has not ended by then is stopped, unless another limit is given.
-const USUAL_LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads the problem, runs the methods, reports.
 pub fn run(args: &CompareArgs) -> Result<()> {
@@ -41,7 +41,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     drop(meter);
 
     let settings = args.limits.settings(args.common.seed);
-    let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
+    let settings = Settings { time_limit: settings.time_limit.or(Some(DEFAULT_LIMIT)), ..settings };
     let screen = Screen { quiet: args.common.quiet };
     let mut comparison =
         problem.compare(&contestants(args), &settings, &[], &Part::whole(), &screen, &mut |_| {})?;

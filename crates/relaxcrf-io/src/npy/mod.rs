@@ -135,7 +135,7 @@ fn decode_any<T: Sample>(path: &Path, source: &mut dyn Read, n: usize, header: &
     }
 }
 
-/// Streams `n` elements of `S` bytes through `number`, so that no second copy of the file is held.
+/// Streams `n` elements of `S` bytes through `number`, without a second copy of the file.
 fn decode<T: Sample, const S: usize>(
     path: &Path,
     source: &mut dyn Read,

@@ -33,7 +33,7 @@ fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], mes
 }
 
 /// Most pairs of neighbours that are looked at.
-const MOST_PAIRS: usize = 1 << 20;
+const MAX_PAIRS: usize = 1 << 20;
 /// Levels of 8 bits.
 const LEVELS: usize = 256;
 /// Neighbours this close (on the circle of levels) are on the same surface.
@@ -63,7 +63,7 @@ pub fn looks_wrapped(image: &Image) -> bool {
 /// neighbours.
 fn crossings(image: &Image, channel: usize) -> ([u64; LEVELS], u64) {
     let (width, channels) = (image.width, image.channels);
-    let every = (width * image.height).div_ceil(MOST_PAIRS).max(1);
+    let every = (width * image.height).div_ceil(MAX_PAIRS).max(1);
     // Where arcs begin and end, on two turns of the circle.
     let mut changes = [0i64; 2 * LEVELS + 1];
     let mut pairs = 0;

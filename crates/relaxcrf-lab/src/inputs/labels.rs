@@ -93,7 +93,7 @@ pub struct Occurring {
     unsure: Option<u16>,
 }
 
-/// What is decided about a label map once its values are known.
+/// How a label map is read, decided from its values.
 #[derive(Debug)]
 pub struct Reading {
     /// Number of labels.

@@ -278,7 +278,7 @@ pub struct EnergyReport {
 }
 
 impl EnergyReport {
-    /// Puts together what is known about an evaluation.
+    /// Reports an evaluation.
     pub fn new(model: &Model, labeling: &Labeling, energy: Energy, seconds: f64) -> Self {
         Self {
             energy: energy.total(),

@@ -13,7 +13,7 @@ pub struct Sheet {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column's name and what is good in it.
+/// A column's name and which of its values is best.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// The heading.
@@ -123,7 +123,7 @@ impl Sheet {
         self.rows.iter().map(|row| row.iter().zip(&best).map(show).collect()).collect()
     }
 
-    /// For a terminal; the best values carry a star.
+    /// Formats the table for a terminal; the best values have a star.
     pub fn terminal(&self) -> Table {
         let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
         let mut shown = table(&names);

@@ -144,7 +144,7 @@ fn range_of(path: &Path, scale: f64) -> Result<usize> {
 }
 
 /// Labels are numbered with 16 bits.
-const MOST_DISPARITIES: usize = 65_535;
+const MAX_DISPARITIES: usize = 65_535;
 
 const COLUMNS: [&str; 8] =
     ["name", "left", "right", "disparities", "truth", "scale", "truth_right", "visible"];
@@ -180,9 +180,9 @@ fn parse(text: &str, dir: &Path) -> Result<Vec<PairFiles>> {
             value.with_context(|| format!("{at}: `{name}` is `{text}`; expected a number above 0"))
         };
         let whole = |name: &str, text: &str| {
-            let value = text.parse().ok().filter(|v| (1..=MOST_DISPARITIES).contains(v));
+            let value = text.parse().ok().filter(|v| (1..=MAX_DISPARITIES).contains(v));
             value.with_context(|| {
-                format!("{at}: `{name}` is `{text}`; expected a whole number from 1 to {MOST_DISPARITIES}")
+                format!("{at}: `{name}` is `{text}`; expected a whole number from 1 to {MAX_DISPARITIES}")
             })
         };
         let file = |name: &str| cell(name).map(|c| dir.join(c));

@@ -20,7 +20,7 @@ use crate::report::sheet::{Best, Cell, Sheet};
 use crate::synth;
 
 /// Above this many pixels the half sums, which take the lattice O(log N) calls, are left out.
-const MOST_FOR_HALVES: usize = 20_000;
+const MAX_FOR_HALVES: usize = 20_000;
 
 /// Pixels at which sums over position and colour are compared.
 const SAMPLES: usize = 400;
@@ -146,7 +146,7 @@ fn line(width: usize, height: usize, sigma: f64) -> Result<Line> {
     let features: Vec<f32> = (0..pixels).flat_map(place).map(|v| v as f32).collect();
     let lattice = Lattice::new(&features, 2, Blur::Classic)?;
     let full = lattice.normalizer();
-    let half = (pixels <= MOST_FOR_HALVES).then(|| {
+    let half = (pixels <= MAX_FOR_HALVES).then(|| {
         let order: Vec<f32> = (0..pixels).map(|a| a as f32 / pixels as f32).collect();
         let mut out = vec![0.0; pixels];
         let mode = OrderedMode::DivideAndConquer { leaf: 1 };

@@ -134,8 +134,8 @@ fn right_matches_look_alike_where_they_are_seen() {
         let negative: Vec<f32> = costs.iter().map(|c| -c).collect();
         let winner = argmax(&negative, 24);
         let close = winner.iter().zip(truth).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
-        let share = close as f64 / truth.len() as f64;
-        assert!((0.3..0.95).contains(&share), "seed {seed}: the cheapest match is right at {share}");
+        let fraction = close as f64 / truth.len() as f64;
+        assert!((0.3..0.95).contains(&fraction), "seed {seed}: the cheapest match is right at {fraction}");
         let used = scene.truth.histogram(24).iter().filter(|&&n| n > 20).count();
         assert!(used >= 16, "seed {seed}: only {used} disparities occur");
     }

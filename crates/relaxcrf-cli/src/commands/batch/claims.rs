@@ -27,7 +27,7 @@ pub struct Claims {
 pub struct Claim(Option<File>);
 
 impl Claims {
-    /// Joins a directory. Whoever comes while nobody else is there clears away what killed runs left half-written in
+    /// Joins a directory. The first run in a directory removes files that killed runs left half-written in
     /// `folders`.
     pub fn join(out: &Path, folders: &[PathBuf]) -> Result<Self> {
         let folder = out.join(".relaxcrf");

@@ -87,7 +87,7 @@ fn add_content(hash: &mut Xxh3, path: &Path) -> Result<()> {
         return Ok(());
     }
     let about = fs::metadata(path).context("cannot be read")?;
-    // Opening a pipe would wait for whoever writes to it.
+    // Opening a pipe would wait for its writer.
     if !about.is_file() {
         bail!("is not a regular file; give the path of a file on disk");
     }

@@ -1,7 +1,7 @@
 //! Which images a batch is about, and what belongs to each.
 //!
-//! What is missing for one image is that image's failure, not the batch's: it is found here and reported when its
-//! turn comes. Only what is wrong with the whole list stops a run.
+//! A file that one image lacks is a failure of that image, not of the batch: it is found here and reported when its
+//! turn comes. Only mistakes in the whole list stop a run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -240,7 +240,7 @@ impl Finder {
     fn new(kind: &'static str, folder: &Path) -> Result<Self> {
         let files = match kind {
             "probs" => entries_by_stem(folder, &["npz", "npy"], true).or_else(|error| {
-                // Foreground maps. What is wrong with the folder itself was said first.
+                // Foreground maps. Mistakes of the folder itself were reported first.
                 entries_by_stem(folder, &IMAGES, false).map_err(|_| error)
             })?,
             "logits" => entries_by_stem(folder, &["npz", "npy"], false)?,
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(names(&["a/1.png", "b/2.png"]), ["1", "2"]);
         assert_eq!(names(&["x/a/1.png", "x/b/1.jpg"]), ["a/1", "b/1"]);
         assert_eq!(names(&["./x/1.png", "./1.png"]), ["x/1", "1"]);
-        assert_eq!(names(&["1.png", "1.jpg"]), ["1", "1"], "told later");
+        assert_eq!(names(&["1.png", "1.jpg"]), ["1", "1"], "reported later");
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl Ruler {
     /// Where a value lies, from 0 to the length; beyond where it is out of range.
     pub fn place(&self, v: f64) -> f64 {
         // Halves, so that the widest range does not overflow.
-        let share = (0.5 * self.scale.forward(v) - 0.5 * self.low) / (0.5 * self.high - 0.5 * self.low);
-        (share * self.length).clamp(-1e5, 1e5)
+        let fraction = (0.5 * self.scale.forward(v) - 0.5 * self.low) / (0.5 * self.high - 0.5 * self.low);
+        (fraction * self.length).clamp(-1e5, 1e5)
     }
 
     /// Values worth a tick: about `count` of them.
@@ -124,7 +124,7 @@ fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
     (0..=(last - first).max(0.0) as i64).map(|k| (first + k as f64) * step).filter(|v| *v <= high).collect()
 }
 
-/// A number as short as it can be told: 1.5M, 250k, 0.02.
+/// Formats a number briefly: 1.5M, 250k, 0.02.
 pub fn short(v: f64) -> String {
     let size = v.abs();
     let (divisor, unit) = match size {

@@ -107,7 +107,7 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
     for record in Journal::read::<Record>(&path)? {
         records.insert((record.setup.clone(), record.image.clone(), record.method.clone()), record);
     }
-    // What is left to do, image by image: the methods of one image share its model.
+    // Missing results, image by image: the methods of one image use the same model.
     let key =
         |setup: &Setup, item: &Item, m: &Contestant| (setup.key.clone(), item.id.clone(), m.to_string());
     let mut tasks: Vec<(&Setup, &Item, Vec<&Contestant>)> = Vec::new();
