@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_a_failure_and_says_where() {
+    fn panic_becomes_exit_code_1_and_a_message_with_its_place() {
         let code = guard(|| panic!("two\nlines"));
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
         let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pipe_is_no_failure() {
+    fn broken_pipe_counts_as_success() {
         let broken = io::Error::from(io::ErrorKind::BrokenPipe);
         assert_eq!(format!("{:?}", exit_code(Err(broken.into()))), format!("{:?}", ExitCode::SUCCESS));
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);

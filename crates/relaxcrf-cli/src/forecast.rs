@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_from_the_middle() {
+    fn timed_piece_is_cut_from_the_middle() {
         assert_eq!(middle(100, 50), (0..100, 0..50));
         let (columns, lines) = middle(1000, 500);
         assert!(columns.len() * lines.len() <= MAX_PIXELS && columns.len().abs_diff(2 * lines.len()) <= 1);

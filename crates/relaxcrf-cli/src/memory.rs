@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_never_exceeded_and_never_stuck() {
+    fn budget_is_never_exceeded_and_never_deadlocks() {
         let budget = Budget::new(100 + PROGRAM);
         let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_gaps() {
+    fn durations_and_gaps_are_read_with_units_and_bad_ones_refused() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn output_names() {
+    fn output_names_with_unknown_endings_are_refused() {
         assert!(label_output("a/b.PNG").is_ok() && label_output("x.npy").is_ok());
         assert!(label_output("x.jpg").unwrap_err().contains(".jpg"));
         assert!(label_output("x").unwrap_err().contains("no ending"));

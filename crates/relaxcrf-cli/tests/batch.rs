@@ -116,7 +116,7 @@ impl Place {
 }
 
 #[test]
-fn any_number_of_jobs_makes_the_bytes_of_single_runs() {
+fn batch_writes_the_bytes_of_single_runs_for_any_number_of_jobs() {
     let place = Place::new(7);
     let options = "--method qp+dc-neg --gaussian 2:1 --bilateral 20:13:4";
     let expected = place.single_runs(options);
@@ -136,7 +136,7 @@ fn any_number_of_jobs_makes_the_bytes_of_single_runs() {
 }
 
 #[test]
-fn what_is_finished_is_known_by_content_not_by_name() {
+fn finished_images_are_recognised_by_content_not_by_name() {
     let place = Place::new(5);
     let line = "batch set -o out --method mf5 --json";
     let counts = |line: &str| {
@@ -173,7 +173,7 @@ fn what_is_finished_is_known_by_content_not_by_name() {
 }
 
 #[test]
-fn bad_images_are_reported_and_the_rest_goes_on() {
+fn bad_images_are_reported_and_the_others_finished() {
     let place = Place::new(9);
     let good = place.single_runs("--method mf5");
     let image = |k: usize| place.path(&format!("set/images/im{k:02}.png"));
@@ -219,7 +219,7 @@ fn bad_images_are_reported_and_the_rest_goes_on() {
 
 #[cfg(unix)]
 #[test]
-fn an_unreadable_file_is_reported() {
+fn unreadable_file_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new(3);
     let path = place.path("set/probs/im01.npy");
@@ -256,7 +256,7 @@ fn on_a_small_disk(place: &Place, kilobytes: usize, line: &str) -> Option<Outcom
 }
 
 #[test]
-fn a_full_disk_is_reported_and_survived() {
+fn full_disk_is_reported_and_the_run_can_be_resumed() {
     let place = Place::sized(6, 3);
     let expected = place.single_runs("--method mf5");
     // Room for the labels of all and the beliefs of some.
@@ -279,7 +279,7 @@ fn a_full_disk_is_reported_and_survived() {
 }
 
 #[test]
-fn killed_again_and_again_it_ends_with_the_same_result_and_does_nothing_twice() {
+fn batch_killed_many_times_ends_with_the_same_result_and_repeats_nothing() {
     let place = Place::sized(10, 5);
     let expected = place.single_runs("--method mf");
     let line = "batch set -o out --method mf --save-probs --jobs 2 -q";
@@ -322,7 +322,7 @@ fn two_runs_on_one_folder_share_the_work() {
 }
 
 #[test]
-fn parts_of_a_list_are_disjoint_and_complete() {
+fn shards_of_a_list_are_disjoint_and_complete() {
     let place = Place::new(7);
     let expected = place.single_runs("--method mf5");
     let mut all = Vec::new();
@@ -338,7 +338,7 @@ fn parts_of_a_list_are_disjoint_and_complete() {
 }
 
 #[test]
-fn manifests_folders_patterns_and_lists() {
+fn batch_takes_manifests_folders_patterns_and_lists() {
     let place = Place::new(4);
     let expected = place.single_runs("--method mf5");
     let labels = |k: usize| expected[&format!("labels/im{k:02}.png")].clone();
@@ -394,7 +394,7 @@ fn own((name, bytes): (&str, Vec<u8>)) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn a_dry_run_tells_and_touches_nothing() {
+fn dry_run_estimates_and_writes_nothing() {
     let place = Place::new(4);
     fs::write(place.path("set/images/im03.png"), b"").unwrap();
     let run = place.run("batch set -o out --dry-run --method mf5");
@@ -421,7 +421,7 @@ fn a_dry_run_tells_and_touches_nothing() {
 }
 
 #[test]
-fn memory_is_a_limit_before_it_is_taken() {
+fn image_beyond_max_memory_is_refused_before_it_is_solved() {
     let place = Place::new(5);
     let expected = place.single_runs("--method mf5");
     let line = "segment set/images/im00.png --probs set/probs/im00.npy -o x.png --method mf5 --max-memory";
@@ -436,7 +436,7 @@ fn memory_is_a_limit_before_it_is_taken() {
 }
 
 #[test]
-fn bad_arguments_are_named_before_anything_is_written() {
+fn bad_arguments_are_reported_before_files_are_written() {
     let place = Place::new(2);
     fs::write(place.path("twice.csv"), "image,probs\nset/images/im00.png,p\nset/images/im00.png,p\n")
         .unwrap();
@@ -477,7 +477,7 @@ fn bad_arguments_are_named_before_anything_is_written() {
 }
 
 #[test]
-fn the_data_sets_that_reproduce_reads() {
+fn batch_takes_the_data_directories_of_reproduce() {
     for (set, ending) in [("voc", "jpg"), ("msrc", "png"), ("camvid", "png")] {
         let Some(folder) = shared(&format!("data/segmentation/{set}")) else { return };
         let place = Place::new(0);

@@ -95,7 +95,7 @@ fn probabilities_and_truth_are_found_in_folders_beside_the_images() {
 }
 
 #[test]
-fn missing_probabilities_are_one_error_that_says_where_they_were_looked_for() {
+fn missing_probabilities_are_one_error_that_names_the_searched_places() {
     let place = Place::new(3);
     fs::rename(place.path("set/probs"), place.path("set/elsewhere")).unwrap();
     let texts = [
@@ -127,7 +127,7 @@ fn missing_probabilities_are_one_error_that_says_where_they_were_looked_for() {
 }
 
 #[test]
-fn masks_come_out_as_they_went_in_and_are_measured() {
+fn masks_are_written_with_their_own_values_and_measured() {
     let place = Place::new(3);
     for name in &place.names {
         let truth = read_labels(&place.path(&format!("set/truth/{name}.png"))).unwrap().labels;

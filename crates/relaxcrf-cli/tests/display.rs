@@ -141,7 +141,7 @@ fn overlay_shows_image_colours_and_borders() {
 }
 
 #[test]
-fn summary_names_the_labels_and_their_shares_before_and_after() {
+fn summary_names_the_labels_and_their_fractions_before_and_after() {
     let place = Place::new();
     let fractions = |options: &str| {
         let report = place.run(&format!("{SEGMENT} --json {options}")).fine().json();

@@ -28,7 +28,7 @@ fn mapped(labels: &[u16], to: &[u16]) -> Vec<u16> {
 }
 
 #[test]
-fn mask_of_0_and_255_is_two_labels_and_comes_out_as_it_went_in() {
+fn mask_of_0_and_255_is_two_labels_and_is_written_as_0_and_255() {
     let place = Place::new();
     write_map(&place, "01.png", &mask(&place));
     write_map(&place, "mask.png", &mapped(&mask(&place), &[0, 255]));
@@ -114,7 +114,7 @@ fn soft_mask_and_void_mark_are_warned_about() {
 }
 
 #[test]
-fn foreground_map_is_p_and_one_minus_p() {
+fn foreground_map_becomes_p_and_one_minus_p() {
     let place = Place::new();
     let p: Vec<f32> = mask(&place).iter().map(|&l| if l == 1 { 0.8 } else { 0.2 }).collect();
     let both: Vec<f32> = p.iter().map(|p| 1.0 - p).chain(p.iter().copied()).collect();
@@ -152,7 +152,7 @@ fn foreground_map_is_p_and_one_minus_p() {
 }
 
 #[test]
-fn batch_axis_is_named_with_the_fix() {
+fn batch_axis_is_an_error_with_the_fix() {
     let place = Place::new();
     write_npy_f32(&place.path("nchw.npy"), &[1, LABELS, HEIGHT, WIDTH], &place.planes()).unwrap();
     let texts =
@@ -236,7 +236,7 @@ fn wrapped_image_is_warned_about() {
 }
 
 #[test]
-fn options_of_other_programs_are_answered_with_ours() {
+fn option_of_another_program_is_answered_with_the_right_one() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o no.png";
     for (option, texts) in [
@@ -256,7 +256,7 @@ fn options_of_other_programs_are_answered_with_ours() {
 }
 
 #[test]
-fn tiles_with_a_time_limit_are_told_to_bound_the_work() {
+fn tiles_with_a_time_limit_are_refused_with_advice() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o no.png --tile auto";
     let texts = ["--tile cannot be combined with --time-limit", "--max-iter N", "--method mf10"];
@@ -266,7 +266,7 @@ fn tiles_with_a_time_limit_are_told_to_bound_the_work() {
 }
 
 #[test]
-fn messages_about_inputs_are_on_the_page_of_messages() {
+fn messages_about_inputs_are_in_errors_md() {
     let here = env!("CARGO_MANIFEST_DIR");
     let read = |name: &str| fs::read_to_string(format!("{here}/{name}")).unwrap();
     let page = read("../../docs/errors.md");

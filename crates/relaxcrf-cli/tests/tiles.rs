@@ -42,7 +42,7 @@ fn differences(a: &[u16], b: &[u16]) -> usize {
 }
 
 #[test]
-fn tiles_give_the_labels_of_the_whole_image() {
+fn tiles_with_a_halo_give_the_labels_of_the_whole_image() {
     let place = Place::new();
     mosaic(&place);
     let inputs = format!("--probs p.npy {KERNELS} --method mf5");
@@ -67,7 +67,7 @@ fn tiles_give_the_labels_of_the_whole_image() {
 }
 
 #[test]
-fn every_source_and_every_output() {
+fn tiles_take_every_source_and_write_every_output() {
     let place = Place::new();
     let (_, planes) = mosaic(&place);
     let energies: Vec<f32> = planes.iter().map(|p| -p.max(1e-5).ln()).collect();
@@ -114,7 +114,7 @@ fn float_tiff(place: &Place, name: &str, values: &[f32]) {
 }
 
 #[test]
-fn labels_lie_where_the_raster_lies() {
+fn tiled_label_map_inherits_the_georeference() {
     let place = Place::new();
     let (image, planes) = mosaic(&place);
     float_tiff(&place, "grey.tif", &image.brightness());
@@ -133,7 +133,7 @@ fn labels_lie_where_the_raster_lies() {
 }
 
 #[test]
-fn automatic_tiles_follow_the_memory() {
+fn automatic_tile_size_follows_tile_memory() {
     let place = Place::new();
     mosaic(&place);
     let line = format!("segment mosaic.npy --probs p.npy {KERNELS} --method mf5 --tile auto -o a.npy --json");
@@ -149,7 +149,7 @@ fn automatic_tiles_follow_the_memory() {
 }
 
 #[test]
-fn what_cannot_be_tiled_says_so() {
+fn options_that_tiles_cannot_take_are_refused() {
     let place = Place::new();
     mosaic(&place);
     let base = format!("segment mosaic.npy --probs p.npy {KERNELS} -o out.tif --tile 64");

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn many_labels_and_arrays() {
+    fn label_maps_of_many_labels_and_arrays_survive() {
         let dir = folder();
         let palette = Palette::voc();
         for (name, labels) in [("a.png", [0, 65_535]), ("a.npy", [0, 255]), ("b.NPY", [7, 256])] {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_grey_pngs() {
+    fn packed_and_grey_pngs_are_read_as_labels() {
         let dir = folder();
         let read = |path: PathBuf| read_labels(&path).unwrap().labels;
         let packed = |kind, depth| {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_and_wrong_shapes_are_refused() {
+    fn label_maps_in_colour_or_of_wrong_shape_are_refused() {
         let dir = folder();
         let path = dir.path().join("x");
         write_rgb(&path, 1, 1, &[1, 1, 1]).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_lying_pngs_are_errors() {
+    fn damaged_png_label_maps_are_errors() {
         let dir = folder();
         let path = dir.path().join("a.png");
         write_labels(&path, 20, 20, &[3; 400], &Palette::voc()).unwrap();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_label_maps() {
+    fn reference_label_maps_are_read() {
         let Some(path) = shared("reference/msrc_sample/labels_msrc_dcneg") else { return };
         let mut read = 0;
         for entry in fs::read_dir(path).unwrap() {

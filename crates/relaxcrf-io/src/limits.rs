@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unbelievable_sizes_are_errors() {
+    fn sizes_beyond_the_file_are_errors() {
         let p = Path::new("big.png");
         assert_eq!(check_pixels(p, 640, 480, 1000).unwrap(), 307_200);
         for (w, h) in [(0, 5), (u64::MAX, 2), (1 << 20, 1 << 20)] {

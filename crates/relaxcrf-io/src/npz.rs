@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_array_or_a_known_key() {
+    fn npz_array_is_found_by_key_or_as_the_only_one() {
         let dir = folder();
         assert_eq!(read_array(&archive(dir.path(), &[("anything", &[1.0, 2.0])])).unwrap().data, [1.0, 2.0]);
         let both = archive(dir.path(), &[("image", &[1.0]), ("probs", &[2.0; 5000])]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_flipped_archives_are_errors_not_panics() {
+    fn damaged_npz_is_an_error_not_a_panic() {
         let dir = folder();
         let path = archive(dir.path(), &[("a", &[3.0; 40]), ("prob", &[4.0; 40])]);
         let whole = fs::read(&path).unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn real_probabilities() {
+    fn real_npz_probabilities_are_read() {
         let Some(path) = shared("data/segmentation/msrc/probs/1_1_s.npz") else { return };
         let a = read_array(&path).unwrap();
         assert_eq!(a.shape[0], 21);

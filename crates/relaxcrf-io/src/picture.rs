@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_known_from_headers() {
+    fn image_size_is_read_from_the_header() {
         let dir = folder();
         let path = |name: &str| dir.path().join(name);
         write_any_png(&path("a.png"), (5, 3), png::ColorType::Rgb, &[7; 45]);
@@ -241,7 +241,7 @@ mod tests {
     const GRADIENT_JPEG: &[u8] = include_bytes!("../tests/pictures/gradient.jpg");
 
     #[test]
-    fn jpeg_is_close_to_what_was_compressed() {
+    fn jpeg_is_close_to_the_original() {
         let dir = folder();
         let path = dir.path().join("a.jpg");
         fs::write(&path, GRADIENT_JPEG).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_goes_and_sixteen_bits_are_scaled() {
+    fn alpha_is_dropped_and_16_bits_are_scaled() {
         let dir = folder();
         let path = dir.path().join("a.png");
         write_any_png(&path, (1, 1), png::ColorType::Rgba, &[1, 2, 3, 4]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn tiff_of_inks_bits_and_planes_gives_colours() {
+    fn tiff_of_cmyk_bits_or_planes_is_read_in_colour() {
         use ::tiff::encoder::colortype::{CMYK8, RGB32Float, RGBA16};
         let dir = folder();
         let path = dir.path().join("a.tif");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_pictures_too() {
+    fn array_is_read_as_a_picture() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         write_npy_f32(&path, &[1, 2, 4], &[0.5; 8]).unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn disparities() {
+    fn disparities_are_written_in_16_bits() {
         let dir = folder();
         let path = dir.path().join("d.png");
         write_disparity(&path, 3, 1, &[1.5, f32::INFINITY, 20.0], 256.0).unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn unreadable_picture_is_an_error_that_names_the_file() {
         let dir = folder();
         let path = dir.path().join("nonsense.png");
         // A BMP, a TIFF and two Netpbm headers that promise far more than the file holds.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_bmp() {
+    fn real_bmp_is_read() {
         let Some(path) = shared("reference/msrc_sample/2_14_s.bmp") else { return };
         let image = read_image(&path).unwrap();
         assert_eq!((image.width, image.height, image.channels), (213, 320, 3));

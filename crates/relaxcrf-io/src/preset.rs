@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_is_enough() {
+    fn preset_file_without_optional_keys_is_read() {
         let dir = folder();
         let path = dir.path().join("mine.toml");
         let short = "gaussian = { sigma = 2, weight = 1 }\nbilateral = { sigma_xy = 40, sigma_rgb = 5, weight = 0.5 }\n";
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_named() {
+    fn damaged_preset_is_an_error_with_file_and_line() {
         let dir = folder();
         let path = dir.path().join("bad.toml");
         let whole =

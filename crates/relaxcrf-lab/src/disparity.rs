@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_and_truncations() {
+    fn matching_costs_and_truncations_are_read() {
         assert_eq!("ad".parse(), Ok(CostSpec(Measure::AbsoluteDifference)));
         assert_eq!("bt".parse(), Ok(CostSpec(Measure::BirchfieldTomasi)));
         assert_eq!("census".parse(), Ok(CostSpec(Measure::Census { radius: 2 })));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_by_hand() {
+    fn scores_of_a_small_example_equal_values_by_hand() {
         let truth = Truth {
             disparities: vec![1.0, 2.25, f32::NAN, 4.0, 8.0],
             visible: Some(vec![true, true, true, true, false]),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn occlusion_from_both_truths() {
+    fn pixels_whose_truths_disagree_are_occluded() {
         // Right pixel 1 belongs to the nearer surface: left pixel 1, which maps there too, is hidden.
         let left = [0.0, 0.0, 0.0, 2.0, 7.0, f32::NAN];
         let right = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0];
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_bits() {
+    fn eight_bit_scale_fits_all_disparities_or_is_refused() {
         assert_eq!(eight_bit_scale(None, 60).unwrap(), 4.0);
         assert_eq!(eight_bit_scale(Some(4.0), 60).unwrap(), 4.0);
         assert!(eight_bit_scale(Some(8.0), 60).is_err());

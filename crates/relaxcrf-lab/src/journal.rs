@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unfinished_line_is_dropped_and_overwritten() {
+    fn unfinished_line_of_a_journal_is_dropped_and_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         assert!(Journal::read::<u32>(&path).unwrap().is_empty());
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_journal_is_never_cut() {
+    fn shared_journal_is_never_truncated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         let mut tail = Tail::new(&path);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_named() {
+    fn damaged_journal_line_is_an_error_with_its_number() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         fs::write(&path, b"1\nx\n3\n").unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_bit_by_bit() {
+    fn journal_keeps_every_bit_of_numbers() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         let journal = Journal::append_to(&path).unwrap();

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_by_hand() {
+    fn measures_of_a_small_example_equal_values_by_hand() {
         let c = by_hand();
         let entries: Vec<_> = c.entries().collect();
         assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_counting_both() {
+    fn merged_confusion_counts_both_maps() {
         let (mut a, b) = (by_hand(), by_hand());
         a.merge(&b);
         assert_eq!(a.total(), 22);
@@ -294,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_has_no_measure() {
+    fn empty_confusion_has_no_measures() {
         let mut c = Confusion::new(2);
         c.add(&[0, 1], &[7, 7], Some(7)).unwrap();
         assert_eq!((c.accuracy(), c.mean_iou(), c.mean_accuracy()), (None, None, None));
     }
 
     #[test]
-    fn bad_labels_and_sizes_are_named_and_count_nothing() {
+    fn bad_labels_and_sizes_are_errors_and_count_nothing() {
         let mut c = Confusion::new(2);
         let e = c.add(&[0, 2], &[0, 1], Some(255)).unwrap_err().to_string();
         assert!(e.contains("predicted") && e.contains("label 2") && e.contains("pixel 1"), "{e}");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_is_what_a_search_over_all_pixels_finds() {
+    fn boundary_band_equals_a_search_over_all_pixels() {
         let (width, height) = (11usize, 7usize);
         let truth: Vec<u16> =
             (0..width * height).map(|i| u16::from(i % width > 6) + 2 * u16::from(i / width > 5)).collect();

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_belong_together_are_all_there_or_none() {
+    fn files_of_one_run_are_all_written_or_none() {
         let place = tempfile::tempdir().unwrap();
         let [old, new, failing] = ["old", "new", "failing"].map(|name| place.path().join(name));
         fs::write(&old, "before").unwrap();

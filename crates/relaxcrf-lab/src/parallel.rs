@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_failures_come_out() {
+    fn parallel_map_keeps_the_order_and_returns_the_first_failure() {
         let items: Vec<usize> = (0..50).collect();
         assert_eq!(map(&items, |&k| Ok(k * k)).unwrap(), items.iter().map(|k| k * k).collect::<Vec<_>>());
         assert!(map(&[] as &[usize], |&k| Ok(k)).unwrap().is_empty());

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn line_of_counted_work_has_count_share_elapsed_and_remaining_time() {
+    fn line_of_counted_work_has_count_percentage_elapsed_and_remaining_time() {
         let mut state = State::default();
         state.count("images", 100, 0, None);
         (state.done, state.began) = (37, Duration::ZERO);

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_of_memory() {
+    fn memory_amounts_are_read_with_units_and_shown_in_binary_ones() {
         assert_eq!(bytes("2GiB"), Ok(2 << 30));
         assert_eq!(bytes("2g"), Ok(2 << 30));
         assert_eq!(bytes("500 MB"), Ok(500_000_000));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_partition() {
+    fn every_item_belongs_to_exactly_one_shard() {
         let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].iter().map(|s| s.parse().unwrap()).collect();
         for place in 0..20 {
             assert_eq!(shards.iter().filter(|s| s.has(place)).count(), 1);

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn tile_sizes_are_auto_or_a_number_of_pixels() {
         assert_eq!("auto".parse(), Ok(SizeSpec::Auto));
         assert_eq!("512".parse(), Ok(SizeSpec::Pixels(512)));
         for bad in ["", "-1", "1.5", "big", "99999999999"] {

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_are_what_the_whole_array_has_there() {
+    fn npy_windows_equal_parts_of_the_whole_array() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let shape = [3, 4, 5];
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_written_in_any_order_make_the_array() {
+    fn npy_windows_written_in_any_order_give_the_array() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let boxes = [[1..3, 2..5], [0..1, 0..5], [1..3, 0..2]];
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_by_window_is_refused() {
+    fn npy_that_cannot_be_read_by_window_is_refused() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         write(&path, "<f4", &[2, 3], &[0.0f32; 6], |v| v.to_le_bytes()).unwrap();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_left_to_the_decoder() {
+    fn non_directory_bytes_are_passed_to_the_decoder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for bytes in [
             &b""[..],

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_goes_on_equals_one_from_the_start() {
+    fn compared_chain_equals_the_chain_run_alone() {
         let problem = problem();
         let pipelines: Vec<Contestant> =
             ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| Contestant::new(m.parse().unwrap())).into();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_weights_to_run_with_and_the_whole_to_be_scored_by() {
+    fn half_weight_run_is_scored_with_the_full_weights() {
         let mut problem = problem();
         let contestants: Vec<Contestant> = [("qp", true), ("qp", false), ("qp+dc-neg", true)]
             .map(|(chain, half)| Contestant { chain: chain.parse().unwrap(), half })
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn quality_by_hand() {
+    fn quality_of_a_small_example_equals_the_value_by_hand() {
         let Quality::Segmentation { accuracy, mean_iou } =
             segmentation(&[0, 0, 1, 2, 1], &[0, 1, 1, 255, 1], 3)
         else {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_do_not_fit_are_left_out_and_said() {
+    fn methods_that_do_not_fit_are_left_out_with_the_reason() {
         let mut problem = problem();
         let rows = problem.model.unary().to_vec();
         let odd =

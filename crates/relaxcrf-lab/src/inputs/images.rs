@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_scene_is_found_and_the_scene_itself_is_not() {
+    fn wrapped_scene_is_recognised_and_the_scene_itself_is_not() {
         let ramp = grey(200, 200, |x, y| 20 + x + (x * 7 + y * 13) % 9);
         assert!(!looks_wrapped(&ramp));
         assert!(looks_wrapped(&wrapped(&ramp, |_| 117.0)));
     }
 
     #[test]
-    fn drawings_noise_and_other_scales_are_no_false_alarms() {
+    fn drawings_noise_and_other_scales_are_not_taken_for_wrapped() {
         let hash = |x: usize, y: usize| (x * 7919 + y * 104_729 + x * y * 31) % 65_521;
         let text = grey(200, 200, |x, y| if hash(x / 2, y / 3) % 3 == 0 { 0 } else { 255 });
         let noise = grey(200, 200, |x, y| hash(x, y) % 256);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_shared_picture_is_a_false_alarm_and_nearly_all_wrapped_photographs_are_found() {
+    fn real_pictures_are_not_taken_for_wrapped_and_wrapped_photographs_are_recognised() {
         let root = std::env::var_os("RELAXCRF_SHARED").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
             PathBuf::from,

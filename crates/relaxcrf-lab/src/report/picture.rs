@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_say_what_they_should() {
+    fn pictures_have_the_documented_colours() {
         let size = (3, 1);
         let p = Picture::labels(size, &[0, 1, 255], 2, &Palette::voc());
         assert_eq!(p.rgb, [&[0, 0, 0][..], &[128, 0, 0], &UNKNOWN].concat());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn png_and_smaller() {
+    fn picture_survives_png_and_is_reduced_to_a_size() {
         let p = Picture::verdicts((5, 3), (0..15).map(|i| Some(i % 2 == 0)));
         let decoder = png::Decoder::new(std::io::Cursor::new(p.png().unwrap()));
         let reader = decoder.read_info().unwrap();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_marked_and_ties_are_ties() {
+    fn best_cells_are_marked_ties_included() {
         let shown = sheet().shown();
         assert_eq!(shown[0][1], ("-3.0".into(), true));
         assert_eq!(shown[1][1], ("-3.0".into(), true));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form() {
+    fn sheet_has_the_same_cells_in_every_format() {
         let markdown = sheet().markdown();
         assert!(
             markdown

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list() {
+    fn pairs_csv_is_read_and_bad_lines_are_errors() {
         let text =
             "name,left,right,disparities,truth,scale\na,l.png,r.png,16,t.png,4\n\nb, l2.png ,r2.png,20,,\n";
         let pairs = parse(text, Path::new("d")).unwrap();

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_are_names_or_files() {
+    fn preset_is_a_name_or_a_file() {
         assert_eq!("voc".parse::<PresetSpec>().unwrap().to_string(), "voc");
         assert_eq!("a/b.toml".parse(), Ok(PresetSpec::File("a/b.toml".into())));
         let e = "vok".parse::<PresetSpec>().unwrap_err();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges() {
+    fn search_ranges_are_read_and_bad_ones_refused() {
         assert_eq!("sigma-rgb=1:30".parse(), Ok(RangeSpec { parameter: 3, low: 1.0, high: 30.0 }));
         for bad in [
             "",
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_and_voids() {
+    fn objectives_and_void_marks_are_read() {
         assert_eq!("both".parse::<Objective>().unwrap().score(0.9, 0.5), 0.7);
         assert_eq!("none".parse(), Ok(VoidSpec(None)));
         assert_eq!("11".parse(), Ok(VoidSpec(Some(11))));

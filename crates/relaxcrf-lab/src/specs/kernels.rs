@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels() {
+    fn kernels_are_read_with_single_numbers_or_lists() {
         assert_eq!("3:1.5".parse(), Ok(GaussianSpec::new(3.0, 1.5)));
         assert_eq!("3,4:1".parse(), Ok(GaussianSpec { sigma: vec![3.0, 4.0], weight: 1.0 }));
         assert_eq!("80:13:5".parse(), Ok(BilateralSpec::new(80.0, 13.0, 5.0)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn compatibilities() {
+    fn label_costs_are_read_by_name_list_or_file() {
         assert_eq!("potts".parse(), Ok(CompatSpec::Potts));
         assert_eq!("linear".parse(), Ok(CompatSpec::Linear(None)));
         assert_eq!("linear:2.5".parse(), Ok(CompatSpec::Linear(Some(2.5))));

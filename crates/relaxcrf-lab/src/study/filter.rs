@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn true_sums_are_those_of_the_exact_filter() {
+    fn true_sums_equal_the_exact_filter() {
         let (width, height, sigma) = (7, 5, 1.7);
         let features: Vec<f32> = (0..width * height)
             .flat_map(|a| [(a % width) as f32 / sigma as f32, (a / width) as f32 / sigma as f32])
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_constants_of_the_lattice() {
+    fn lattice_constants_equal_known_values() {
         for (d, expected) in [(1, 1.0854), (2, 1.1336), (5, 1.4174), (7, 1.6749)] {
             assert!((constant(d) - expected).abs() < 1e-4, "{d}");
         }

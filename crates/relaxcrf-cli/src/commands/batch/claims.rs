@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_at_a_time_and_leftovers_go_only_when_alone() {
+    fn claim_has_one_holder_and_leftovers_are_removed_only_by_a_single_run() {
         let dir = tempfile::tempdir().unwrap();
         let labels = dir.path().join("labels");
         fs::create_dir(&labels).unwrap();

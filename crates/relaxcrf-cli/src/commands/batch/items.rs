@@ -378,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_while_they_can_be() {
+    fn result_names_are_as_short_as_uniqueness_allows() {
         let names = |paths: &[&str]| unique_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(names(&["a/1.png", "b/2.png"]), ["1", "2"]);
         assert_eq!(names(&["x/a/1.png", "x/b/1.jpg"]), ["a/1", "b/1"]);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stay_in_their_directory() {
+    fn result_names_cannot_leave_the_output_directory() {
         let item = |name: &str| Item {
             name: name.into(),
             image: "i.png".into(),

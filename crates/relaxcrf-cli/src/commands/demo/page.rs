@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn close_up_lies_where_most_pixels_were_put_right() {
+    fn close_up_lies_where_most_pixels_were_corrected() {
         let mut verdicts = vec![(true, true); 6 * 4];
         for at in [2 * 6 + 4, 2 * 6 + 5, 3 * 6 + 4, 3 * 6 + 5] {
             verdicts[at] = (false, true);

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_numbers() {
+    fn numbers_are_shortened_with_k_and_m() {
         let cases = [
             (0.0, "0"),
             (1.5e6, "1.5M"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_that_suits() {
+    fn axis_is_logarithmic_over_wide_positive_ranges() {
         assert_eq!(Axis::suited("", [1.0, 10.0]).scale, Scale::Log);
         assert_eq!(Axis::suited("", [1.0, 2.0]).scale, Scale::Linear);
         assert_eq!(Axis::suited("", [-1.0, 10.0]).scale, Scale::Linear);
