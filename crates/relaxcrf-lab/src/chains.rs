@@ -1,9 +1,7 @@
 //! Chains of methods on one model, without running a common beginning twice: `qp`, `qp+dc-neg` and `qp+dc-neg+lp`
 //! take no longer than the last alone.
 
-use relaxcrf::solve::{
-    Counts, Method, Pipeline, Progress, ScoredLabeling, Settings, Solution, Status, solve,
-};
+use relaxcrf::solve::{Method, Pipeline, Progress, ScoredLabeling, Settings, Solution, Solve, Status};
 use relaxcrf::{Model, Result, energy};
 
 use crate::progress::RunObserver;
@@ -55,7 +53,11 @@ impl<'m> Chains<'m> {
         self.known.retain(|(beginning, _)| is_needed(beginning));
         if !chain.is_one_chain() {
             observer.start(chain, &self.settings);
-            return Solve::new(model).method(chain).settings(&self.settings).observe(|p| observer.show(p)).run();
+            return Solve::new(model)
+                .method(chain)
+                .settings(&self.settings)
+                .observe(|p| observer.show(p))
+                .run();
         }
         for (stage, method) in stages.iter().enumerate().skip(done) {
             if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {

@@ -299,10 +299,7 @@ mod tests {
             assert_eq!(run.report.energy, scored, "{contestant}");
             assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
             let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
-            let alone =
-                relaxcrf::solve::solve(model, &contestant.chain, None, &Settings::default(), &mut |_| {
-                    std::ops::ControlFlow::Continue(())
-                });
+            let alone = relaxcrf::Solve::new(model).method(&contestant.chain).run();
             assert_eq!(run.labeling, alone.unwrap().beliefs.argmax(), "{contestant}");
         }
         assert_ne!(found.runs[0].labeling, found.runs[1].labeling);
