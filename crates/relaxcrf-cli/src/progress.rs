@@ -98,7 +98,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that shows `preparing` until the run starts; silent if `quiet`.
+    /// A meter that says what is being prepared until the run starts; silent if `quiet`.
     pub fn new(quiet: bool, preparing: &str) -> Self {
         Self::of_part(quiet, Part::whole(), preparing)
     }
@@ -165,30 +165,30 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Starts with `done` of `total` results.
+    /// `done` of `total` are there already.
     pub fn new(quiet: bool, total: usize, done: usize) -> Self {
         let display = Display::new(quiet, Part::whole(), Some(total as u64), State::default());
         display.style("{elapsed:>4} {bar:24} {pos}/{len} {per_sec} {eta:>4} left  {msg}");
         display.bar.set_position(done as u64);
-        // Results of earlier runs say nothing about the pace of this one.
+        // What earlier runs did says nothing about how fast this one is.
         display.bar.reset_eta();
         display.update(|state| state.count("done", total as u64, done as u64, None));
         Self { display }
     }
 
-    /// Names the counted items, in the plural.
+    /// Says what is counted, in the plural.
     pub fn counting(self, unit: &'static str) -> Self {
         self.display.update(|state| state.unit = unit);
         self
     }
 
-    /// Counts a result of an earlier run, which is left out of the pace.
+    /// One more is there that had been made before, and tells nothing about the pace.
     pub fn skip(&self) {
         self.display.bar.inc(1);
         self.display.update(|state| (state.done, state.skipped) = (state.done + 1, state.skipped + 1));
     }
 
-    /// Shows an error that does not end the run.
+    /// Something went wrong and the rest goes on.
     pub fn complain(&self, text: &str) {
         self.display.bar.suspend(|| complain(text));
     }

@@ -24,7 +24,7 @@ fn pipe(place: &Place, name: &str) {
 
 #[cfg(unix)]
 #[test]
-fn pipe_as_a_file_is_refused_without_waiting() {
+fn pipes_are_not_waited_for() {
     let place = Place::new();
     for name in ["p.png", "p.npy", "p.tif", "p.csv", "p.txt"] {
         pipe(&place, name);
@@ -58,7 +58,7 @@ fn pipe_as_a_file_is_refused_without_waiting() {
 
 #[cfg(unix)]
 #[test]
-fn log_that_is_a_pipe_or_a_device_is_refused() {
+fn a_log_that_is_a_pipe_or_has_no_end() {
     let place = Place::new();
     let line = "batch image.png --probs . -o made";
     std::fs::create_dir(place.path("made")).unwrap();
@@ -72,7 +72,7 @@ fn log_that_is_a_pipe_or_a_device_is_refused() {
 }
 
 #[test]
-fn large_label_numbers_are_measured_without_large_tables() {
+fn large_label_numbers() {
     let place = Place::new();
     let mut far: Vec<u16> = vec![0; common::WIDTH * common::HEIGHT];
     far[7] = 65_534;
@@ -98,7 +98,7 @@ fn large_label_numbers_are_measured_without_large_tables() {
 }
 
 #[test]
-fn palette_with_part_of_a_colour_is_an_error() {
+fn a_palette_of_part_of_a_colour() {
     let place = Place::new();
     place.write("broken.png", &png_with_palette(&[1, 2, 3, 4]));
     refuses(
@@ -128,7 +128,7 @@ fn png_with_palette(palette: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn sizes_are_compared_before_memory_is_estimated() {
+fn sizes_are_compared_before_anything_is_estimated() {
     let place = Place::new();
     let line = "segment other.png --probs probs.npy --dry-run -o out.png";
     let other = relaxcrf::Image::new(5, 4, 3, vec![9.0; 60]).unwrap();
@@ -137,7 +137,7 @@ fn sizes_are_compared_before_memory_is_estimated() {
 }
 
 #[test]
-fn absurd_number_of_threads_is_refused() {
+fn absurd_numbers_of_threads() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o out.png";
     let mut command = program(&place.path(""));
@@ -147,7 +147,7 @@ fn absurd_number_of_threads_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn threads_that_cannot_be_started_are_an_error() {
+fn threads_that_the_system_does_not_give() {
     let place = Place::new();
     for (line, variable) in [
         ("segment image.png --probs probs.npy -o out.png", "500"),
@@ -165,7 +165,7 @@ fn threads_that_cannot_be_started_are_an_error() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn little_memory_ends_with_a_result_or_one_message() {
+fn hardly_any_memory() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy --threads 1 -o out.png";
     // Enough to start, and not to work without fear.
@@ -180,7 +180,7 @@ fn little_memory_ends_with_a_result_or_one_message() {
 
 #[cfg(unix)]
 #[test]
-fn small_stack_of_the_first_thread_is_enough() {
+fn hardly_any_stack() {
     let place = Place::new();
     place.write("list.csv", b"image,probabilities\nimage.png,probs.npy\n");
     for line in [
@@ -197,7 +197,7 @@ fn small_stack_of_the_first_thread_is_enough() {
 }
 
 #[test]
-fn control_characters_in_names_are_not_printed() {
+fn names_that_a_terminal_would_obey() {
     let place = Place::new();
     for (name, start) in [("red.npy", "'\x1b[31m"), ("long.npy", "'")] {
         let text =

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn voc_palette_has_the_published_colours() {
+    fn voc_colours() {
         let p = Palette::default();
         let known = [
             (0, [0, 0, 0]),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn palette_has_own_colours_before_those_of_voc() {
+    fn own_colours_first() {
         let p = Palette::new(&[[1, 2, 3]]).unwrap();
         assert_eq!(p.colour(0), [1, 2, 3]);
         assert_eq!(p.colour(1), [128, 0, 0]);

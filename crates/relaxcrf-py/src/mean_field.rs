@@ -109,7 +109,7 @@ impl Problem {
                 what: "unary energy".into(),
                 got: "nan".into(),
                 place: format!("label {}, point {}", at % self.labels, at / self.labels),
-                expected: "numbers, or inf for a forbidden label".into(),
+                wanted: "numbers, or inf for a forbidden label".into(),
                 fix: "the log of a negative number, or nan in the probabilities?".into(),
             });
         }

@@ -56,8 +56,7 @@ impl NpyWindows {
     pub fn read<T: Sample>(&mut self, ranges: &[Range<usize>]) -> Result<Vec<T>> {
         assert_eq!(ranges.len(), self.header.shape.len());
         if self.header.class == Class::Float && !T::FLOATS {
-            let why =
-                format!("holds floating-point numbers; expected {} (convert with .astype)", T::EXPECTED);
+            let why = format!("holds floating-point numbers; wanted {} (convert with .astype)", T::WANTED);
             return Err(Error::file(&self.path, why));
         }
         let mut out = Vec::with_capacity(ranges.iter().map(Range::len).product());
@@ -112,12 +111,12 @@ pub(crate) fn write_by_window<T: Copy, const S: usize, E: From<Error>>(
         file.set_len(header.len() as u64 + values * S as u64).map_err(fail)?;
         file.write_all(&header).map_err(fail)?;
         fill(&mut |ranges, data| {
-            let expected: usize = ranges.iter().map(Range::len).product();
-            if ranges.len() != shape.len() || expected != data.len() {
+            let wanted: usize = ranges.iter().map(Range::len).product();
+            if ranges.len() != shape.len() || wanted != data.len() {
                 return Err(Error::shape(
                     "window to write",
                     format!("{} values", data.len()),
-                    format!("{expected}"),
+                    format!("{wanted}"),
                 ));
             }
             let mut out = BufWriter::new(&*file);
@@ -141,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn npy_windows_equal_parts_of_the_whole_array() {
+    fn boxes_are_what_the_whole_array_has_there() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let shape = [3, 4, 5];
@@ -162,13 +161,13 @@ mod tests {
                     && ranges[1].contains(&(v / 5 % 4))
                     && ranges[2].contains(&(v % 5))
             };
-            let expected: Vec<u16> = values.iter().copied().filter(|&v| inside(v)).collect();
-            assert_eq!(file.read::<u16>(&ranges).unwrap(), expected, "{ranges:?}");
+            let wanted: Vec<u16> = values.iter().copied().filter(|&v| inside(v)).collect();
+            assert_eq!(file.read::<u16>(&ranges).unwrap(), wanted, "{ranges:?}");
         }
     }
 
     #[test]
-    fn npy_windows_written_in_any_order_give_the_array() {
+    fn windows_written_in_any_order_make_the_array() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let boxes = [[1..3, 2..5], [0..1, 0..5], [1..3, 0..2]];
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn npy_that_cannot_be_read_by_window_is_refused() {
+    fn what_cannot_be_read_by_window_is_refused() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         write(&path, "<f4", &[2, 3], &[0.0f32; 6], |v| v.to_le_bytes()).unwrap();

@@ -9,8 +9,7 @@ use relaxcrf::reduce;
 use relaxcrf::solve::Settings;
 
 use super::pairs::{self, PairFiles};
-use crate::chains::StageEnd;
-use crate::compare::{Comparison, Problem, Quality, Run, Task};
+use crate::compare::{Comparison, Problem, Quality, Run, StageEnd, Task};
 use crate::disparity::{self, CostSpec, MatchingOptions, Truth};
 use crate::options::ModelOptions;
 use crate::outputs::{check_writable, make_directory};
@@ -301,7 +300,7 @@ fn everything(results: &[Solved]) -> Sheet {
     all
 }
 
-/// Moves a row's cells to the columns of the same name: the truth of some pairs has visible pixels marked.
+/// Moves a row's cells to the columns of the same name: pairs differ in what is known of their truth.
 fn aligned(row: Vec<Cell>, own: &[Column], all: &[Column]) -> Vec<Cell> {
     let cell = |name: &str| own.iter().position(|c| c.name == name).and_then(|k| row.get(k)).cloned();
     all.iter().map(|c| cell(&c.name).unwrap_or(Cell::Empty)).collect()

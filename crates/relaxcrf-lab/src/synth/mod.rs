@@ -13,7 +13,7 @@ mod stereo;
 
 pub use landscape::{LANDSCAPE_LABELS, landscape};
 pub use segmentation::{SegmentationScene, segmentation};
-pub use stereo::{StereoScene, stereo};
+pub use stereo::{StereoLook, StereoScene, stereo, stereo_with};
 
 use rayon::prelude::*;
 

@@ -19,15 +19,30 @@ pub struct StereoScene {
     pub right: Image,
     /// The disparity of every left pixel, rounded; also of those that the right picture does not show.
     pub truth: Labeling,
+    /// The same, not rounded.
+    pub exact: Vec<f32>,
+    /// Left pixels that the right picture shows as well.
+    pub visible: Vec<bool>,
     /// Number of disparities: all are below it.
     pub disparities: usize,
 }
 
-/// Standard deviation of the sensors' noise.
-const GRAIN: f64 = 2.0;
+/// What makes a scene easy or hard to match.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StereoLook {
+    /// Strength of the fine texture on all things: 0.32 leaves most places matchable and many ambiguous.
+    pub roughness: f64,
+    /// Standard deviation of the sensors' noise, in grey values.
+    pub noise: f64,
+    /// Brightness of the right picture over that of the left one.
+    pub exposure: f64,
+}
 
-/// Strong enough that most places can be matched, weak enough that many are ambiguous.
-const ROUGHNESS: f64 = 0.32;
+impl Default for StereoLook {
+    fn default() -> Self {
+        Self { roughness: 0.32, noise: 2.0, exposure: 0.98 }
+    }
+}
 
 /// A plane cut out along a shape. All coordinates are those of the left picture.
 struct Surface {
@@ -67,6 +82,17 @@ impl Surface {
 /// Both pictures look at the same surfaces, exactly: a nearer surface hides those behind it in each picture
 /// on its own, so occlusions are as in nature.
 pub fn stereo(width: usize, height: usize, disparities: usize, seed: u64) -> Result<StereoScene> {
+    stereo_with(width, height, disparities, seed, &StereoLook::default())
+}
+
+/// [`stereo`] with another look.
+pub fn stereo_with(
+    width: usize,
+    height: usize,
+    disparities: usize,
+    seed: u64,
+    look: &StereoLook,
+) -> Result<StereoScene> {
     check_size(width, height)?;
     let most = width.min(MAX_LABELS);
     if !(2..=most).contains(&disparities) {
@@ -76,27 +102,31 @@ pub fn stereo(width: usize, height: usize, disparities: usize, seed: u64) -> Res
             format!("2 to {most} (the scene's width)"),
         ));
     }
-    let surfaces = build(width as f64, height as f64, disparities, seed);
+    let surfaces = build(width as f64, height as f64, disparities, seed, look);
     let left_noise = Stream::SensorNoise.rng(seed).next_u64();
     let right_noise = Stream::OtherSensorNoise.rng(seed).next_u64();
-    let left = render(width, height, GRAIN, left_noise, |x, y| {
+    let left = render(width, height, look.noise, left_noise, |x, y| {
         let s = nearest(&surfaces, |_| x, y);
         s.colour(x, y)
     });
-    let right = render(width, height, GRAIN, right_noise, |x, y| {
+    let right = render(width, height, look.noise, right_noise, |x, y| {
         let s = nearest(&surfaces, |s| s.seen_from_right(x, y), y);
-        // A slightly shorter exposure: absolute differences of right matches are not zero.
-        s.colour(s.seen_from_right(x, y), y).map(|c| 0.98 * c)
+        // With another exposure, absolute differences of right matches are not zero.
+        s.colour(s.seen_from_right(x, y), y).map(|c| look.exposure * c)
     });
-    let mut truth = vec![0u16; width * height];
-    truth.par_chunks_mut(width).enumerate().for_each(|(y, row)| {
-        for (x, v) in row.iter_mut().enumerate() {
-            let (x, y) = (x as f64, y as f64);
-            let d = nearest(&surfaces, |_| x, y).disparity(x, y);
-            *v = d.round().clamp(0.0, (disparities - 1) as f64) as u16;
-        }
-    });
-    Ok(StereoScene { left, right, truth: Labeling::new(truth), disparities })
+    let pixel = |a: usize| {
+        let (x, y) = ((a % width) as f64, (a / width) as f64);
+        let surface = nearest(&surfaces, |_| x, y);
+        let d = surface.disparity(x, y);
+        let seen = x - d;
+        let first = nearest(&surfaces, |s| s.seen_from_right(seen, y), y);
+        (d, seen >= 0.0 && std::ptr::eq(first, surface))
+    };
+    let (exact, visible): (Vec<f64>, Vec<bool>) = (0..width * height).into_par_iter().map(pixel).unzip();
+    let last = (disparities - 1) as f64;
+    let truth = exact.iter().map(|d| d.round().clamp(0.0, last) as u16).collect();
+    let exact = exact.into_iter().map(|d| d as f32).collect();
+    Ok(StereoScene { left, right, truth: Labeling::new(truth), exact, visible, disparities })
 }
 
 /// The surface of greatest disparity among those that cover the place `(place(surface), y)`.
@@ -116,7 +146,7 @@ fn nearest(surfaces: &[Surface], place: impl Fn(&Surface) -> f64, y: f64) -> &Su
 }
 
 /// Wall, floor, and things in between, all with disparities within the range.
-fn build(w: f64, h: f64, disparities: usize, seed: u64) -> Vec<Surface> {
+fn build(w: f64, h: f64, disparities: usize, seed: u64, look: &StereoLook) -> Vec<Surface> {
     let mut rng = Stream::Layout.rng(seed);
     let mut paint = Stream::Materials.rng(seed);
     let top = (disparities - 1) as f64;
@@ -150,7 +180,9 @@ fn build(w: f64, h: f64, disparities: usize, seed: u64) -> Vec<Surface> {
     let count = 6 + rng.below(3);
     for i in 0..count {
         let depth = (0.25 + 0.65 * (i as f64 + rng.next_f64()) / count as f64) * top;
-        surfaces.push(thing(&mut rng, &mut paint, (w, h), (depth, top), i, first_hue, scale));
+        let mut thing = thing(&mut rng, &mut paint, (w, h), (depth, top), i, first_hue, scale);
+        thing.material = thing.material.rough(look.roughness);
+        surfaces.push(thing);
     }
     surfaces
 }
@@ -182,7 +214,7 @@ fn thing(
     let frequency = paint.between(0.07, 0.12) * scale;
     Surface {
         shape: Some(shape),
-        material: Material::coloured(paint, hue, frequency).rough(ROUGHNESS),
+        material: Material::coloured(paint, hue, frequency),
         plane: slanted(depth, sx, sy, (x, y)),
         light: slanted(1.0, rng.between(-0.2, 0.1) / size.max(1.0) * 0.4, 0.0, (x, y)),
     }

@@ -188,10 +188,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
         return Err(Error::Shape {
             what: "unary energies".into(),
             got: format!("{} values", rows.len()),
-            expected: format!(
-                "{pixels} pixels x {labels} labels = {} values",
-                pixels as u128 * labels as u128
-            ),
+            wanted: format!("{pixels} pixels x {labels} labels = {} values", pixels as u128 * labels as u128),
             fix: "do image and energies have the same width and height?".into(),
         });
     }
@@ -208,7 +205,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: rows[at].to_string(),
             place: place(at),
-            expected: "numbers, or +inf for a forbidden label".into(),
+            wanted: "numbers, or +inf for a forbidden label".into(),
             fix: "a probability of NaN, or the log of a negative number?".into(),
         });
     }
@@ -217,7 +214,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: rows[at].to_string(),
             place: place(at),
-            expected: format!("numbers of at most {LARGEST:e}, or +inf for a forbidden label"),
+            wanted: format!("numbers of at most {LARGEST:e}, or +inf for a forbidden label"),
             fix: "use +inf for a forbidden label".into(),
         });
     }
@@ -227,7 +224,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: "+inf for every label".into(),
             place: format!("pixel {a}"),
-            expected: "at least one label that is not forbidden".into(),
+            wanted: "at least one label that is not forbidden".into(),
             fix: String::new(),
         }),
     }

@@ -70,7 +70,7 @@ impl Compatibility {
                 what: "per-label weights".into(),
                 got: weights[i].to_string(),
                 place: format!("label {i}"),
-                expected: "finite, non-negative weights".into(),
+                wanted: "finite, non-negative weights".into(),
                 fix: String::new(),
             });
         }
@@ -124,7 +124,7 @@ impl Compatibility {
                         what: "compatibility matrix".into(),
                         got: format!("{x} (and {y} across the diagonal)"),
                         place: format!("row {i}, column {j}"),
-                        expected: "a symmetric matrix of finite numbers".into(),
+                        wanted: "a symmetric matrix of finite numbers".into(),
                         fix: "use (M + M') / 2".into(),
                     });
                 }
@@ -304,8 +304,8 @@ fn check_labels(labels: usize) -> Result<()> {
     if (1..=MOST_LABELS).contains(&labels) {
         return Ok(());
     }
-    let expected = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
-    Err(Error::value("number of labels", labels, expected))
+    let wanted = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
+    Err(Error::value("number of labels", labels, wanted))
 }
 
 fn checked_truncation(shape: &str, truncation: Option<f32>) -> Result<f32> {

@@ -122,7 +122,7 @@ impl Task {
         }
     }
 
-    /// The default method of the command for this task.
+    /// The method of the command for this task, unless told otherwise.
     pub fn default_method(&self) -> &'static str {
         match self {
             Self::Segmentation { .. } => "mf10",
