@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::methods::{Method, Pipeline};
-use crate::model::Model;
+use crate::model::{MOST_LABELS, Model};
 use crate::solver::Settings;
 use relaxcrf_filter::reduce;
 use relaxcrf_filter::{Direction, Workspace};
@@ -54,6 +54,12 @@ pub enum Scope {
     Used,
     /// All labels, from the beliefs that the run before ended with, loosened.
     Onward,
+    /// All labels, from the beliefs that the run before ended with.
+    Continued,
+    /// All labels, from the best labelling so far.
+    Best,
+    /// The problem with the nearest conditionally negative costs, from the start.
+    Nearest,
 }
 
 impl Part {
@@ -71,7 +77,9 @@ impl std::fmt::Display for Part {
         match self.scope {
             Scope::Whole => write!(f, "{}", self.pipeline),
             Scope::Used => write!(f, "{} on the labels of the best answer", self.pipeline),
-            Scope::Onward => write!(f, "{} from there", self.pipeline),
+            Scope::Onward | Scope::Continued => write!(f, "{} from there", self.pipeline),
+            Scope::Best => write!(f, "{} from the best answer", self.pipeline),
+            Scope::Nearest => write!(f, "{} with the nearest conditionally negative costs", self.pipeline),
         }
     }
 }
@@ -82,6 +90,8 @@ const SHORT: &str = "graduated:steps=10";
 const SHORT_ITERATIONS: usize = 25;
 /// What must not win.
 const SAFE: &str = "mf5/mf/qp+dc-neg";
+/// The same where label costs are not conditionally negative.
+const SAFE_FOR_ANY_COSTS: &str = "mf5/mf/qp+dc-gen";
 /// An iteration of `graduated` takes about this many filter calls.
 const CALLS_PER_STEP: f64 = 1.4;
 /// What a schedule takes where at most half of the labels matter, as a share of what it takes with all of them.
@@ -105,10 +115,10 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
         model.pixels(),
         model.labels()
     ));
-    let certified = pairwise.is_symmetric() && costs.cuts().is_some();
+    let certified = pairwise.is_symmetric() && costs.is_non_negative() && model.labels() <= MOST_LABELS;
     let last = if !certified {
         None
-    } else if model.labels() == 2 {
+    } else if model.labels() == 2 && costs.cuts().is_some() {
         Some(("exact", Whole))
     } else {
         Some(("smooth-lp+dc-neg", Onward))
@@ -117,8 +127,7 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
         say("nothing couples the pixels: the lowest unary energies are the optimum".into());
         vec![("unary", Whole)]
     } else if !costs.is_conditionally_negative() {
-        say("some labels attract when they differ, which dc-neg and the LP cannot take: dc-gen".into());
-        vec![("mf5/mf/qp+dc-gen", Whole)]
+        for_any_costs(model, certified, updates.is_some(), &mut say)
     } else {
         match last {
             None => say("no bound is known for such an operator or such label costs: no LP".into()),
@@ -162,6 +171,36 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
 /// Steps of the graduated schedule.
 fn schedule_steps() -> f64 {
     Method::GRADUATED.option("steps").unwrap_or(0.0)
+}
+
+/// The plan for label costs that are not conditionally negative.
+fn for_any_costs(
+    model: &Model,
+    certified: bool,
+    in_a_hurry: bool,
+    say: &mut impl FnMut(String),
+) -> Vec<(&'static str, Scope)> {
+    let costs = model.compatibility();
+    say(costs.why_not_negative());
+    let safe = (SAFE_FOR_ANY_COSTS, Scope::Whole);
+    let mut parts = Vec::new();
+    if costs.has_nearest_negative() {
+        say("so the nearest costs that are, and then dc-gen with the given ones".into());
+        parts.extend([("graduated", Scope::Nearest), ("dc-gen", Scope::Continued)]);
+    }
+    if certified {
+        say("the LP with the largest sum of cuts below the costs gives a bound, and more labellings".into());
+        parts.push(("smooth-lp+dc-gen", Scope::Onward));
+    }
+    if certified && costs.has_zero_diagonal() && costs.is_far_from_cuts() {
+        say("which leaves much of the costs out: trees of labels too".into());
+        parts.push(("tree-lp", Scope::Best));
+    }
+    if model.pairwise().is_symmetric() {
+        parts.push(("swap", Scope::Best));
+    }
+    parts.insert(if in_a_hurry { parts.len() } else { 0 }, safe);
+    parts
 }
 
 /// How many updates of the beliefs fit into the time, from one filter call with a few channels.

@@ -6,7 +6,10 @@
 //! from S(y) down to a target between the lowest S so far and the bound. The bound is that of the averaged
 //! subgradients z, later and longer steps weighing more. As the gap closes, the steps shrink.
 //!
-//! `paper-step` is the published rule instead: `1 / (1 + t)` along the plain subgradient. That rule depends
+//! This is the rule `polyak`. By default the method takes the steps of `smooth-lp` instead: on weakly and on strongly coupled
+//! problems both rules are well behind them, in energy and in the bound.
+//!
+//! `paper-step` is the published rule: `1 / (1 + t)` along the plain subgradient. That rule depends
 //! on the unit in which energies are measured; here the unit is the first subgradient's typical length.
 
 use rayon::prelude::*;
@@ -14,6 +17,7 @@ use rayon::prelude::*;
 use super::costs_below::{on_cuts, require_cuts};
 use super::info::MethodInfo;
 use super::options::{MethodOption, Options};
+use super::smooth_lp::{self, SmoothLp};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
@@ -25,7 +29,7 @@ use crate::rows::simplex;
 use crate::solver::{Context, Solver, Step};
 use relaxcrf_filter::reduce::{self, rows_per_chunk};
 use relaxcrf_filter::rng::Rng;
-use relaxcrf_filter::{MAX_BINS, OrderedMode};
+use relaxcrf_filter::{MAX_BINS, MAX_CELLS, OrderedMode};
 
 /// Share of the old direction in the new one. On a stereo pair (20 labels), 40 steps reach S = 1.86e6 with
 /// it and 2.37e6 without. Close to the optimum it does harm, so it ends with the first window that brings
@@ -55,7 +59,8 @@ const LONG_WINDOW: usize = 60;
 const LEAF: usize = 32;
 
 /// The options of `lp`, with which those of `tree-lp` begin.
-pub(super) const OPTIONS: [MethodOption; 3] = [
+pub(super) const OPTIONS: [MethodOption; 4] = [
+    MethodOption::flag("polyak", "subgradient steps of Polyak's length, with the bound as the target"),
     MethodOption::flag("dc", "order beliefs by divide and conquer: exact, and more expensive than bins"),
     MethodOption::flag("paper-step", "the published step rule, 1/(1+t)"),
     MethodOption::count("bins", "bins for the beliefs of a label", (3, MAX_BINS), DEFAULT_BINS),
@@ -66,13 +71,16 @@ const DEFAULT_BINS: usize = 16;
 pub(super) const ROW: MethodInfo = MethodInfo {
     options: &OPTIONS,
     tolerance: 1e-5,
-    bytes: |problem| problem.arrays(7) + problem.column_bytes(),
+    bytes: |problem| {
+        let subgradients = problem.arrays(7) + problem.column_bytes();
+        subgradients.max((smooth_lp::ROW.bytes)(problem))
+    },
     fits: |model, _| require_cuts(model, "lp"),
     ..MethodInfo::new(
         "lp",
-        "LP relaxation by projected subgradients (options: dc, paper-step, bins=N)",
+        "LP relaxation (options of projected subgradients: polyak, paper-step, dc, bins=N)",
         "certified lower bound; exact at its optimum for two labels and for labels on a line",
-        |model, options| on_cuts(model, |model| Lp::new(model, LpOptions::of(options))),
+        |model, options| solver(model, LpOptions::of(options)),
     )
 };
 
@@ -83,17 +91,41 @@ pub(super) struct LpOptions {
     pub divide_and_conquer: bool,
     /// Bins per label; not used by divide and conquer.
     pub bins: usize,
-    /// Steps of 1/(1+t) instead of Polyak's.
-    pub paper_step: bool,
+    /// How long steps are.
+    pub rule: StepRule,
+}
+
+/// Step rules of the method `lp`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepRule {
+    /// Accelerated steps along the gradient of the softened order, those of `smooth-lp`.
+    Softened,
+    /// Polyak's, along subgradients, with the bound as the target.
+    Polyak,
+    /// 1/(1+t), along subgradients, as in the paper.
+    Paper,
 }
 
 impl LpOptions {
     pub fn of(options: &Options) -> Self {
-        Self {
-            divide_and_conquer: options.flag("dc"),
-            bins: options.count("bins"),
-            paper_step: options.flag("paper-step"),
-        }
+        let (divide_and_conquer, bins) = (options.flag("dc"), options.count("bins"));
+        let rule = if options.flag("paper-step") {
+            StepRule::Paper
+        } else if options.flag("polyak") || divide_and_conquer || bins != DEFAULT_BINS {
+            // How the order is found matters to subgradients only.
+            StepRule::Polyak
+        } else {
+            StepRule::Softened
+        };
+        Self { divide_and_conquer, bins, rule }
+    }
+}
+
+/// A solver for the method `lp`.
+pub(super) fn solver(model: &Model, options: LpOptions) -> Result<Box<dyn Solver + '_>> {
+    match options.rule {
+        StepRule::Softened => on_cuts(model, |model| SmoothLp::named(model, "lp", MAX_CELLS)),
+        StepRule::Polyak | StepRule::Paper => on_cuts(model, |model| Lp::new(model, options)),
     }
 }
 
@@ -142,15 +174,15 @@ impl Lp {
         let row_sums = model.pairwise().row_sums();
         // Pixels that hardly have neighbours may move fast, but not without limit.
         let least = 0.1 * (reduce::sum(row_sums) / row_sums.len().max(1) as f64) as f32;
-        let stiff = |&d: &f32| if options.paper_step || least <= 0.0 { 1.0 } else { d + least };
+        let stiff = |&d: &f32| if options.rule == StepRule::Paper || least <= 0.0 { 1.0 } else { d + least };
         Self {
             terms: CutTerms::new(model, cuts),
             order: Order::Sharp(match options {
                 LpOptions { divide_and_conquer: true, .. } => OrderedMode::DivideAndConquer { leaf: LEAF },
                 LpOptions { bins, .. } => OrderedMode::Binned { bins },
             }),
-            paper_step: options.paper_step,
-            memory: if options.paper_step { 0.0 } else { MEMORY },
+            paper_step: options.rule == StepRule::Paper,
+            memory: if options.rule == StepRule::Paper { 0.0 } else { MEMORY },
             certified: exact && model.pairwise().is_symmetric(),
             on_a_line: matches!(model.compatibility().kind(), CompatibilityKind::Linear { .. }),
             stiffness: row_sums.iter().map(stiff).collect(),

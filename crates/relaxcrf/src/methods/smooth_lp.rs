@@ -250,16 +250,25 @@ impl Iterates for Smoothed {
 
 impl<'m> SmoothLp<'m> {
     pub fn new(model: &'m Model, most_cells: usize) -> Result<Self> {
-        let cuts = cuts_for(model, "smooth-lp")?;
+        Self::named(model, "smooth-lp", most_cells)
+    }
+
+    /// [`SmoothLp::new`] for a method of another name.
+    pub fn named(model: &'m Model, name: &str, most_cells: usize) -> Result<Self> {
+        Ok(Self::over(model, cuts_for(model, name)?, most_cells))
+    }
+
+    /// For any cuts that add up to the model's own costs.
+    pub fn over(model: &'m Model, cuts: Vec<Cut>, most_cells: usize) -> Self {
         let whole = Smoothed::new(model, &cuts, most_cells);
-        Ok(Self {
+        Self {
             model,
             whole,
             frozen: Frozen::new(model, cuts),
             taken: 0,
             proposal: None,
             clock: Clock { polish: Duration::ZERO, closed: false },
-        })
+        }
     }
 
     /// A mean of many z: a certificate of a bound.

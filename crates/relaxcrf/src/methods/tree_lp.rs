@@ -10,8 +10,9 @@
 //! for Potts, per-label, linear and truncated linear costs, and for matrices that are trees themselves.
 
 use super::info::MethodInfo;
-use super::lp::{self, Lp, LpOptions};
+use super::lp::{self, Lp, LpOptions, StepRule};
 use super::options::MethodOption;
+use super::smooth_lp::SmoothLp;
 use crate::beliefs::Beliefs;
 use crate::energy;
 use crate::error::{Error, Result};
@@ -22,6 +23,7 @@ use crate::relaxation::cuts::require_few_labels;
 use crate::relaxation::fuse::fuse;
 use crate::round;
 use crate::solver::{Context, Solver, Step};
+use relaxcrf_filter::MAX_CELLS;
 use relaxcrf_filter::rng::Rng;
 
 /// Trees sampled for each one used.
@@ -39,8 +41,9 @@ const PATIENCE: usize = 3;
 /// The row of `tree-lp`.
 pub(super) const ROW: MethodInfo = MethodInfo {
     options: &{
-        let [dc, paper_step, bins] = lp::OPTIONS;
+        let [polyak, dc, paper_step, bins] = lp::OPTIONS;
         [
+            polyak,
             dc,
             paper_step,
             bins,
@@ -91,14 +94,17 @@ fn require_tree_costs(model: &Model) -> Result<()> {
 }
 
 /// A solver for the method `tree-lp`: the plain LP where that is exact.
-pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solver>> {
+pub(super) fn solver(model: &Model, options: TreeOptions) -> Result<Box<dyn Solver + '_>> {
     require_tree_costs(model)?;
     let costs = model.compatibility();
     if costs.cuts().is_some() {
-        return Ok(Box::new(Lp::new(model, options.lp)?));
+        return lp::solver(model, options.lp);
     }
     let nested = LabelTree::nested(costs);
     if nested.equals(costs) {
+        if options.lp.rule == StepRule::Softened {
+            return Ok(Box::new(SmoothLp::over(model, nested.cuts(), MAX_CELLS)));
+        }
         return Ok(Box::new(Lp::over(model, &nested.cuts(), options.lp, true)));
     }
     Ok(Box::new(TreeLp { options, nested: Some(nested), done: Vec::new(), best: None, energies: Vec::new() }))

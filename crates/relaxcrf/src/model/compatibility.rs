@@ -242,6 +242,10 @@ impl Compatibility {
                 Some(cuts::linear(self.labels, *truncation))
             }
             Kind::Cuts(cuts, _) => Some(cuts.clone()),
+            // Two labels are separated or not.
+            Kind::Matrix(m) if self.labels == 2 && self.has_zero_diagonal() && m[1] >= 0.0 => {
+                Some(cuts::singles(2, |_| 0.5 * m[1]))
+            }
             Kind::Quadratic { .. } | Kind::Matrix(_) => None,
         }
     }
@@ -275,6 +279,22 @@ impl Compatibility {
         // What rounding leaves above zero does no harm: every step is checked.
         nearest.spectrum.largest = nearest.spectrum.largest.min(0.0);
         Some(nearest)
+    }
+
+    /// Whether [`Compatibility::nearest_negative`] gives costs.
+    pub(crate) fn has_nearest_negative(&self) -> bool {
+        self.labels <= nearest::MAX_NEAREST_LABELS
+    }
+
+    /// Whether the largest sum of cuts below leaves much of the costs out, and they are no costs on a line.
+    pub(crate) fn is_far_from_cuts(&self) -> bool {
+        const MOST_COVERED: f32 = 0.9;
+        let Some(below) = self.cuts_below().filter(|_| matches!(self.kind, Kind::Matrix(_))) else {
+            return false;
+        };
+        let pairs = || (0..self.labels).flat_map(|i| (0..i).map(move |j| (i, j)));
+        let sum = |costs: &Self| pairs().map(|(i, j)| costs.cost(i, j)).sum::<f32>();
+        sum(&below) < MOST_COVERED * sum(self)
     }
 
     /// The restriction to some of the labels, in the order given.

@@ -34,6 +34,21 @@ pub(crate) struct Quadratic<'m> {
     form: Form,
     /// Largest eigenvalue of C over directions that sum to zero.
     curvature: f32,
+    /// Whether equal labels cost nothing.
+    zero_diagonal: bool,
+}
+
+/// Labels up to which rows of temporary numbers are kept on the stack.
+const STACK_LABELS: usize = 128;
+
+/// Does work with a row of temporary numbers.
+#[inline(always)]
+fn with_row(labels: usize, work: impl FnOnce(&mut [f32])) {
+    if labels <= STACK_LABELS {
+        work(&mut [0.0; STACK_LABELS][..labels]);
+    } else {
+        work(&mut vec![0.0; labels]);
+    }
 }
 
 impl<'m> Quadratic<'m> {
@@ -42,7 +57,8 @@ impl<'m> Quadratic<'m> {
         let mu = model.compatibility();
         if mu.is_conditionally_negative() {
             let curvature = if mu.is_potts() { 1.0 } else { mu.concavity() as f32 };
-            return Self { model, form: Form::Negative, curvature: curvature.max(f32::MIN_POSITIVE) };
+            let curvature = curvature.max(f32::MIN_POSITIVE);
+            return Self { model, form: Form::Negative, curvature, zero_diagonal: mu.has_zero_diagonal() };
         }
         Self::dominated(model)
     }
@@ -51,7 +67,8 @@ impl<'m> Quadratic<'m> {
     pub fn dominated(model: &'m Model) -> Self {
         let (u, m) = dominate(model.compatibility());
         let curvature = m.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-        Self { model, form: Form::Dominated { u, m }, curvature }
+        let zero_diagonal = model.compatibility().has_zero_diagonal();
+        Self { model, form: Form::Dominated { u, m }, curvature, zero_diagonal }
     }
 
     /// The problem.
@@ -108,6 +125,7 @@ impl<'m> Quadratic<'m> {
     }
 
     /// `out = μ (K y)_a + c C y_a`: half the gradient's quadratic part.
+    #[inline(always)]
     pub fn product(&self, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) {
         let mu = self.model.compatibility();
         match &self.form {
@@ -118,8 +136,12 @@ impl<'m> Quadratic<'m> {
                 }
             }
             Form::Negative => {
-                let w: Vec<f32> = filtered.iter().zip(y).map(|(&k, &v)| k - c * v).collect();
-                mu.multiply(&w, out);
+                with_row(y.len(), |w| {
+                    for ((w, &k), &v) in w.iter_mut().zip(filtered).zip(y) {
+                        *w = k - c * v;
+                    }
+                    mu.multiply(w, out);
+                });
             }
             Form::Dominated { u, m } => {
                 mu.multiply(filtered, out);
@@ -150,9 +172,19 @@ impl<'m> Quadratic<'m> {
         self.any_gradient(a, filtered, y, c, out)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn any_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
+        let labels = y.len();
         self.product(filtered, y, c, out);
+        if matches!(self.form, Form::Negative) && self.zero_diagonal {
+            let given = &self.model.linear()[a * labels..(a + 1) * labels];
+            let pairs = reduce::row_sum([y, &*out], |[v, o]| v * o);
+            let linear = reduce::row_sum([y, given], |[v, e]| v * e);
+            for (o, &e) in out.iter_mut().zip(given) {
+                *o = e + 2.0 * *o;
+            }
+            return Share { linear: f64::from(linear), pairs: f64::from(pairs) };
+        }
         let mut share = Share { linear: 0.0, pairs: 0.0 };
         for (i, (o, &v)) in out.iter_mut().zip(y).enumerate() {
             let linear = self.linear(a, i, c);

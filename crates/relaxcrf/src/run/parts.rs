@@ -4,11 +4,13 @@
 
 use std::ops::ControlFlow;
 
+use super::best::ScoredLabeling;
 use super::joining::{Clock, Earlier};
 use super::solution::{LeftOut, Progress, Solution};
 use super::stages::{self, PROVED};
 use crate::auto::{Part, Plan, Scope};
 use crate::beliefs::Beliefs;
+use crate::energy;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::memory;
@@ -66,6 +68,10 @@ pub(super) fn run(
             settings.evaluate_every = (steps * 7 / 8).max(1);
         }
         // What there is no memory for is left out, unless there is none for anything.
+        let nearest = match part.scope {
+            Scope::Nearest => Some(model.with_nearest_negative().unwrap_or(model)),
+            _ => None,
+        };
         let here = restricted.as_ref().map_or(model, |r| &r.model);
         if let Err(error) = memory::require_for_methods(here, &part.pipeline) {
             leave_out(&error.to_string());
@@ -77,16 +83,21 @@ pub(super) fn run(
             Some(_) => observer(&before.added_to(progress)),
             None => observer(progress),
         };
-        let mut solution = match restricted {
-            Some(restricted) => restricted.run(part, answer, settings, &mut watch, model.labels())?,
-            None => {
-                let softened = match (part.scope, &sum) {
+        let mut solution = match (restricted, nearest) {
+            (_, Some(nearest)) => on_nearest(model, nearest, part, init, settings, &mut watch)?,
+            (Some(restricted), _) => restricted.run(part, answer, settings, &mut watch, model.labels())?,
+            (None, None) => {
+                let known = match (part.scope, &sum) {
                     (Scope::Onward, Some(sum)) => {
                         Some(softened(&sum.beliefs, &used(&sum.best.labeling, model))?)
                     }
+                    (Scope::Continued, Some(sum)) => Some(sum.beliefs.clone()),
+                    (Scope::Best, Some(sum)) => {
+                        Some(Beliefs::from_labeling(&sum.best.labeling, model.labels()))
+                    }
                     _ => None,
                 };
-                let start = softened.as_ref().or(init);
+                let start = known.as_ref().or(init);
                 let known = sum.as_ref().filter(|_| any).map(|s| s.best.labeling.clone());
                 stages::run(model, &part.pipeline, start, known, answer, &settings, &mut watch)?
             }
@@ -103,6 +114,34 @@ pub(super) fn run(
         }
     };
     solution.left_out.append(&mut left_out);
+    Ok(solution)
+}
+
+/// Runs a part of a plan on the problem with other label costs, and evaluates its solution with those of the model.
+fn on_nearest(
+    model: &Model,
+    nearest: &Model,
+    part: &Part,
+    init: Option<&Beliefs>,
+    mut settings: Settings,
+    observer: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Solution> {
+    // Energies and bounds there are none of the model.
+    settings.until_gap = None;
+    let without_others =
+        |progress: &Progress| Progress { own_energy: None, lower_bound: None, ..progress.clone() };
+    let mut watch = |progress: &Progress| observer(&without_others(progress));
+    let answer = Answer::BestSeen;
+    let mut solution = stages::run(nearest, &part.pipeline, init, None, answer, &settings, &mut watch)?;
+    let last = solution.beliefs.argmax();
+    solution.final_energy = energy::of_labeling(model, &last)?;
+    solution.best.energy = energy::of_labeling(model, &solution.best.labeling)?;
+    if solution.final_energy.total() < solution.best.energy.total() {
+        solution.best = ScoredLabeling { labeling: last, energy: solution.final_energy };
+    }
+    solution.take_best_labeling();
+    solution.lower_bound = None;
+    solution.trace = solution.trace.iter().map(without_others).collect();
     Ok(solution)
 }
 
