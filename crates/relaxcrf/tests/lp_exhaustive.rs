@@ -65,7 +65,7 @@ fn value_equals_that_of_a_general_solver() {
             let model = random_costs(7, compatibility.clone(), seed + 10 * k as u64, strength);
             let truth = reference_lp(&model, &compatibility.cuts().unwrap());
             let (_, optimum) = exhaustive(&model);
-            let solution = run(&model, "lp", &patient(1000));
+            let solution = run(&model, "lp:polyak", &patient(1000));
             let (bound, tiny) = (lower_bound(&solution), 1e-5 * model.scale());
             let what = format!("{:?}, strength {strength}", compatibility.kind());
             let best = solution.trace.iter().map(|p| p.objective).fold(f64::INFINITY, f64::min);
@@ -113,7 +113,7 @@ fn two_labels_and_labels_on_a_line_are_solved() {
         for compatibility in [Compatibility::potts(2), Compatibility::linear(4, None).unwrap()] {
             let model = random_costs(7, compatibility, 40 + seed, 0.2);
             let (_, optimum) = exhaustive(&model);
-            let solution = run(&model, "lp", &patient(1000));
+            let solution = run(&model, "lp:polyak", &patient(1000));
             let tiny = 1e-3 * model.scale();
             assert!((solution.energy.total() - optimum).abs() <= 1e-5, "{solution:?}");
             assert!((optimum - lower_bound(&solution)).abs() <= tiny, "no gap in these relaxations");
@@ -123,7 +123,7 @@ fn two_labels_and_labels_on_a_line_are_solved() {
 
 #[test]
 fn bounds_stay_below_the_optimum_at_every_step() {
-    let methods = ["lp", "lp:dc", "lp:paper-step", "lp:bins=3"];
+    let methods = ["lp", "lp:polyak", "lp:dc", "lp:paper-step", "lp:bins=3"];
     for seed in 0..6 {
         for filter in [FilterKind::Exact, FilterKind::Lattice] {
             let model = random_model(9, 3, seed, 0.1 * (1 + seed) as f32, filter);
@@ -156,7 +156,7 @@ fn ways_to_find_the_order_agree() {
     // Fewer pixels than bins: every pixel has a bin of its own.
     for compatibility in kinds() {
         let model = random_costs(10, compatibility, 7, 0.2);
-        let [binned, halved] = ["lp", "lp:dc"].map(|m| run(&model, m, &patient(5)));
+        let [binned, halved] = ["lp:polyak", "lp:dc"].map(|m| run(&model, m, &patient(5)));
         for (p, q) in binned.trace.iter().zip(&halved.trace) {
             assert!((p.objective - q.objective).abs() < 1e-4 * model.scale(), "{p:?} {q:?}");
             assert!((p.lower_bound.unwrap() - q.lower_bound.unwrap()).abs() < 1e-4 * model.scale());
@@ -170,7 +170,7 @@ fn objective_is_the_lp_of_the_energy_module() {
         let model = random_costs(10, compatibility, 3, 0.2);
         let start = Beliefs::from_energies(model.unary(), model.labels());
         let want = energy::lp(&model, &start, OrderedMode::Exact).unwrap().total();
-        let first = &run(&model, "lp", &patient(1)).trace[0];
+        let first = &run(&model, "lp:polyak", &patient(1)).trace[0];
         assert!((first.objective - want).abs() < 1e-5 * model.scale(), "{} {want}", first.objective);
     }
 }
@@ -186,7 +186,7 @@ fn oracle_is_solved_by_hand() {
     assert!((e.unary - unary).abs() < 1e-6 && (e.pairwise - pairwise).abs() < 1e-6, "{e:?}");
 
     assert!((reference_lp(&model, &Compatibility::potts(2).cuts().unwrap()) - 0.2).abs() < 1e-6);
-    let solution = run(&model, "lp", &patient(500));
+    let solution = run(&model, "lp:polyak", &patient(500));
     assert_eq!(solution.labeling, Labeling::new(vec![0, 0, 0]));
     assert!((lower_bound(&solution) - 0.2).abs() < 1e-3, "{:?}", solution.lower_bound);
 }
@@ -195,7 +195,7 @@ fn oracle_is_solved_by_hand() {
 fn ends_by_itself() {
     let model = random_model(9, 3, 5, 0.1, FilterKind::Exact);
     let generous = Settings { max_iterations: Some(100_000), ..Settings::default() };
-    for method in ["lp", "lp:paper-step"] {
+    for method in ["lp:polyak", "lp:paper-step"] {
         assert_eq!(run(&model, method, &generous).status, Status::Converged, "{method}");
     }
 }
@@ -204,7 +204,7 @@ fn ends_by_itself() {
 fn where_no_step_is_left_the_bound_meets_the_objective() {
     for seed in 0..6 {
         let model = random_model(9, 3, seed, 0.01, FilterKind::Exact);
-        let solution = run(&model, "lp", &patient(2000));
+        let solution = run(&model, "lp:polyak", &patient(2000));
         let last = solution.trace.last().unwrap();
         assert_eq!(solution.status, Status::Converged, "seed {seed}");
         assert!(last.objective - last.lower_bound.unwrap() <= 1e-6 * model.scale(), "seed {seed}: {last:?}");
@@ -217,21 +217,15 @@ fn a_good_start_is_kept() {
     let (best, optimum) = exhaustive(&model);
     let start = Some(Beliefs::from_labeling(&best, 3));
     let solution =
-        Solve::new(&model).method_name("lp").unwrap().init(start).settings(&patient(5)).run().unwrap();
+        Solve::new(&model).method_name("lp:polyak").unwrap().init(start).settings(&patient(5)).run().unwrap();
     assert!((solution.energy.total() - optimum).abs() < 1e-6, "labels are left out, but never lost");
 }
 
 #[test]
-fn matrices_without_cuts_are_sent_to_trees() {
-    let costs = Compatibility::matrix(3, vec![0.0, 1.0, 1.5, 1.0, 0.0, 1.0, 1.5, 1.0, 0.0]).unwrap();
-    let model = random_costs(5, costs, 1, 0.1);
-    let error = Solve::new(&model).method_name("lp").unwrap().run();
-    assert!(error.unwrap_err().to_string().contains("tree-lp"));
-}
-
-#[test]
 fn names_with_options_round_trip() {
-    for name in ["lp", "lp:dc", "lp:paper-step", "lp:dc,paper-step,bins=32", "lp:bins=7", "qp+lp:dc"] {
+    for name in
+        ["lp", "lp:polyak", "lp:dc", "lp:paper-step", "lp:dc,paper-step,bins=32", "lp:bins=7", "qp+lp:dc"]
+    {
         assert_eq!(name.parse::<Pipeline>().unwrap().to_string(), name);
     }
     for bad in ["lp:bins=2", "lp:bins=5000", "lp:bins", "lp:steps=3", "lp:DC"] {
@@ -244,7 +238,7 @@ fn thread_count_changes_no_bit() {
     let model = random_model(3000, 4, 9, 0.05, FilterKind::Lattice);
     let with = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| run(&model, "lp", &patient(12)))
+        pool.install(|| run(&model, "lp:polyak", &patient(12)))
     };
     let (one, two) = (with(1), with(2));
     assert_eq!(one.beliefs, two.beliefs);

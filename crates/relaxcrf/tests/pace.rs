@@ -31,7 +31,7 @@ fn gaps_close_as_fast_as_they_did() {
     for (method, limit, gap, most) in [
         ("qp", 100, 1e-5, 153),
         ("qp:fw", 300, 3e-3, 496),
-        ("lp", 300, 1e-2, 261),
+        ("lp:polyak", 300, 1e-2, 261),
         ("lp:paper-step", 300, 2e-2, 42),
         ("smooth-lp", 150, 1e-3, 87),
         ("prox-lp", 150, 1e-3, 638),

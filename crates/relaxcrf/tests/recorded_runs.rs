@@ -207,7 +207,7 @@ const CONVEX: &[(&str, usize)] =
 const POTTS: &[(&str, usize)] =
     &[("dc-neg", 20), ("graduated:steps=12", 30), ("qp+dc-neg", 15), ("mf/qp+dc-neg", 10)];
 const LINEAR: &[(&str, usize)] = &[
-    ("lp", 25),
+    ("lp:polyak", 25),
     ("lp:dc", 8),
     ("lp:paper-step", 8),
     ("prox-lp", 25),
