@@ -20,7 +20,9 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use self::build::{Band, Chains, Copies, Embedding, Packing, Word, find_chains, locate};
+use self::build::{
+    Band, Chains, Copies, Embedding, Joined, Packing, WEIGHT_PADDING, Word, find_chains, join_bands, locate,
+};
 use self::ordered::Neighbours;
 use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
 use crate::error::{Error, Result};
@@ -85,18 +87,23 @@ impl Lattice {
         let dims = embedding.dims();
         let points = features.len() / dims;
         debug_assert!(packing.bits <= W::BITS);
-        let located = locate::<W>(features, &embedding, &packing)
-            .ok_or_else(|| unfit("more than 2^32 lattice vertices".into()))?;
-        let axes = find_chains(&located.table, &located.row_of, &packing, dims);
+        let too_many = || unfit("more than 2^32 lattice vertices".into());
+        let mut weights = vec![0.0f32; points * (dims + 1) + WEIGHT_PADDING];
+        let all = &mut weights[..points * (dims + 1)];
+        let locals = locate::<W>(features, &embedding, &packing, all).ok_or_else(too_many)?;
+        let joined = join_bands(points, dims + 1, locals, packing.coordinate_bits).ok_or_else(too_many)?;
+        let Joined { bands, copies, classes, vertices } = joined;
+        let rows = bands.last().map_or(0, |b| b.rows.end);
+        let axes = find_chains(&classes, rows, &packing);
         Ok(Self {
             blur,
             dims,
             points,
-            vertices: located.table.len(),
-            rows: located.bands.last().map_or(0, |b| b.rows.end),
-            bands: located.bands,
-            copies: located.copies,
-            weights: located.weights,
+            vertices,
+            rows,
+            bands,
+            copies,
+            weights,
             axes,
             neighbours: OnceLock::new(),
         })

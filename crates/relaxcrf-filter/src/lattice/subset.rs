@@ -21,10 +21,14 @@ impl Lattice {
         let owner = self.owners();
         let locals: Vec<Local<u64>> =
             points.par_chunks(points_per_band(points.len())).map(|band| self.local(band, &owner)).collect();
-        let Joined { bands, copies, table, row_of } = join_bands(points.len(), m, locals)?;
+        let bits = u64::BITS - (self.rows as u64).leading_zeros();
+        let joined = join_bands(points.len(), m, locals, bits)?;
+        let Joined { bands, copies, classes, vertices } = joined;
         let mut new_row = vec![MISSING; self.rows];
-        for (&row, &key) in row_of.iter().zip(table.keys()) {
-            new_row[key as usize] = row;
+        for class in &classes {
+            for (&key, &row) in class.keys.iter().zip(&class.rows) {
+                new_row[key as usize] = row;
+            }
         }
         let mut weights: Vec<f32> =
             points.iter().flat_map(|&a| &self.weights[a as usize * m..][..m]).copied().collect();
@@ -33,7 +37,7 @@ impl Lattice {
             blur: self.blur,
             dims: self.dims,
             points: points.len(),
-            vertices: table.len(),
+            vertices,
             rows: bands.last().map_or(0, |b| b.rows.end),
             bands,
             copies,
@@ -65,34 +69,34 @@ impl Lattice {
     /// A band of the subset, with the owners' rows as keys.
     fn local(&self, points: &[u32], owner: &[u32]) -> Local<u64> {
         let m = self.dims + 1;
-        let mut local =
-            Local { keys: Vec::new(), block_runs: Vec::new(), run_ends: Vec::new(), ids: Vec::new() };
+        let mut keys: Vec<(u64, u32)> = Vec::new();
+        let (mut block_runs, mut run_ends, mut ids) = (Vec::new(), Vec::<u8>::new(), Vec::<u32>::new());
         let mut numbers = vec![MISSING; self.rows];
         for block in points.chunks(POINTS_PER_BLOCK) {
-            local.block_runs.push(local.run_ends.len() as u32);
+            block_runs.push(run_ends.len() as u32);
             for (place, &point) in block.iter().enumerate() {
-                let at = local.ids.len();
+                let at = ids.len();
                 let (simplex, start) = self.simplex(point);
                 for &id in simplex {
                     let row = owner[start + id as usize];
                     let number = &mut numbers[row as usize];
                     if *number == MISSING {
-                        *number = local.keys.len() as u32;
-                        local.keys.push(u64::from(row));
+                        *number = keys.len() as u32;
+                        keys.push((u64::from(row), *number));
                     }
-                    local.ids.push(*number);
+                    ids.push(*number);
                 }
-                if place > 0 && local.ids[at - m..at] == local.ids[at..] {
-                    local.ids.truncate(at);
-                    if let Some(end) = local.run_ends.last_mut() {
+                if place > 0 && ids[at - m..at] == ids[at..] {
+                    ids.truncate(at);
+                    if let Some(end) = run_ends.last_mut() {
                         *end += 1;
                     }
                 } else {
-                    local.run_ends.push(place as u8 + 1);
+                    run_ends.push(place as u8 + 1);
                 }
             }
         }
-        local.block_runs.push(local.run_ends.len() as u32);
-        local
+        block_runs.push(run_ends.len() as u32);
+        Local { count: keys.len(), classes: vec![keys], block_runs, run_ends, ids }
     }
 }

@@ -7,6 +7,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod prefetch;
+
+pub(crate) use self::prefetch::prefetch;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use self::avx2::Register;

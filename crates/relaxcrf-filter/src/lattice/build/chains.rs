@@ -6,7 +6,8 @@
 
 use rayon::prelude::*;
 
-use super::table::{Packing, Table, Word};
+use super::join::Class;
+use super::table::{Packing, Word};
 
 /// No vertex there.
 pub(in crate::lattice) const MISSING: u32 = u32::MAX;
@@ -21,48 +22,81 @@ pub(in crate::lattice) struct Chains {
     pub starts: Vec<u32>,
 }
 
-/// Finds the runs along every axis; `row_of` tells where a vertex stands in the table of rows.
+/// Finds the runs along every axis, from the vertices by remainder, in a table of so many rows.
 pub(in crate::lattice) fn find_chains<W: Word>(
-    table: &Table<W>,
-    row_of: &[u32],
+    classes: &[Class<W>],
+    rows: usize,
     packing: &Packing,
-    dims: usize,
 ) -> Vec<Chains> {
-    (0..=dims)
+    (0..classes.len())
         .into_par_iter()
-        .map(|axis| {
-            let axis = packing.axis::<W>(axis);
-            let next: Vec<u32> = table
-                .keys()
-                .par_iter()
-                .with_min_len(1 << 12)
-                .map(|&key| table.get(axis.forward(key)).unwrap_or(MISSING))
-                .collect();
-            link(&next, row_of)
+        .map_init(Links::default, |links, axis| {
+            links.clear(rows);
+            for (remainder, class) in classes.iter().enumerate() {
+                let target = &classes[(remainder + classes.len() - 1) % classes.len()];
+                links.add(class, packing.step(axis, remainder), target);
+            }
+            links.chains()
         })
         .collect()
 }
 
-fn link(next: &[u32], row_of: &[u32]) -> Chains {
-    let mut has_previous = vec![false; next.len()];
-    for &n in next {
-        if n != MISSING {
-            has_previous[n as usize] = true;
+/// Which row follows which along one axis. Reused from axis to axis.
+#[derive(Debug, Default)]
+struct Links {
+    next: Vec<u32>,
+    has_previous: Vec<bool>,
+    /// Places of the pairs found, in both classes.
+    pairs: Vec<(u32, u32)>,
+}
+
+impl Links {
+    fn clear(&mut self, rows: usize) {
+        self.next.clear();
+        self.next.resize(rows, MISSING);
+        self.has_previous.clear();
+        self.has_previous.resize(rows, false);
+    }
+
+    /// Links all vertices of a class that are a step away from one of the other: walks along both lists side by side, since
+    /// adding the step to all keys of a class leaves them in order.
+    fn add<W: Word>(&mut self, class: &Class<W>, step: W, target: &Class<W>) {
+        let (from, to) = (&class.keys[..], &target.keys[..]);
+        self.pairs.clear();
+        self.pairs.resize(from.len().min(to.len()) + 1, (0, 0));
+        let (mut i, mut j, mut found) = (0, 0, 0);
+        // Without a branch that depends on the keys: it would be guessed wrong every other time.
+        while i < from.len() && j < to.len() {
+            let (x, y) = (from[i].plus(step), to[j]);
+            self.pairs[found] = (i as u32, j as u32);
+            found += usize::from(x == y);
+            i += usize::from(x <= y);
+            j += usize::from(y <= x);
+        }
+        for &(i, j) in &self.pairs[..found] {
+            let (row, next) = (class.rows[i as usize], target.rows[j as usize]);
+            self.next[row as usize] = next;
+            self.has_previous[next as usize] = true;
         }
     }
-    let (mut order, mut starts) = (Vec::with_capacity(next.len()), vec![0]);
-    for (vertex, _) in has_previous.iter().enumerate().filter(|&(_, &has)| !has) {
-        if next[vertex] == MISSING {
-            continue;
+
+    /// The runs, by their first rows.
+    fn chains(&self) -> Chains {
+        let (mut order, mut starts) = (Vec::new(), vec![0]);
+        for (row, (&next, &has_previous)) in self.next.iter().zip(&self.has_previous).enumerate() {
+            if next == MISSING || has_previous {
+                continue;
+            }
+            order.push(row as u32);
+            let mut at = next;
+            while at != MISSING {
+                order.push(at);
+                at = self.next[at as usize];
+            }
+            starts.push(order.len() as u32);
         }
-        let mut at = vertex as u32;
-        while at != MISSING {
-            order.push(row_of[at as usize]);
-            at = next[at as usize];
-        }
-        starts.push(order.len() as u32);
+        Chains { order, starts }
     }
-    Chains { order, starts }
 }
 
 impl Chains {
@@ -95,10 +129,17 @@ mod tests {
 
     #[test]
     fn runs_cover_all_linked_vertices_once() {
-        // 0 -> 3 -> 1, 2 alone, 5 -> 4
-        let chains = link(&[3, MISSING, MISSING, 1, MISSING, 4], &[10, 11, 12, 13, 14, 15]);
-        assert_eq!(chains.order, [10, 13, 11, 15, 14]);
-        assert_eq!(chains.starts, [0, 3, 5]);
+        // Keys 10 apart, in turn of both classes: 3 -> 13 -> 23, 40 -> 50, 61 alone.
+        let first = Class { keys: vec![3u64, 23, 40], rows: vec![0, 4, 1] };
+        let second = Class { keys: vec![13u64, 50, 61], rows: vec![2, 5, 3] };
+        let mut links = Links::default();
+        for _ in 0..2 {
+            links.clear(6);
+            links.add(&first, 10, &second);
+            links.add(&second, 10, &first);
+            let chains = links.chains();
+            assert_eq!((&chains.order[..], &chains.starts[..]), (&[0, 2, 4, 1, 5][..], &[0, 3, 5][..]));
+        }
     }
 
     #[test]

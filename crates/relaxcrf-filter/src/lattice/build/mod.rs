@@ -7,24 +7,28 @@
 
 mod chains;
 mod embed;
+mod join;
 mod size;
+mod sort;
 mod table;
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
-pub(super) use self::chains::{Chains, MISSING, find_chains};
-pub(super) use self::embed::Embedding;
 pub use self::embed::MAX_DIMS;
 use self::embed::{LANES, Lanes, Simplex};
 pub use self::size::LatticeSize;
 use self::table::Table;
-pub(super) use self::table::{Packing, Word};
 use super::kernels;
-pub(super) use super::kernels::WEIGHT_PADDING;
 use super::simplices::Simplices;
 use crate::blocks::{POINTS_PER_BLOCK, points_per_band};
+
+pub(super) use self::chains::{Chains, MISSING, find_chains};
+pub(super) use self::embed::Embedding;
+pub(super) use self::join::{Joined, Local, join_bands};
+pub(super) use self::table::{Packing, Word};
+pub(super) use super::kernels::WEIGHT_PADDING;
 
 /// The vertices of a band's points.
 #[derive(Debug)]
@@ -44,277 +48,272 @@ pub(super) struct Copies {
     pub rows: Vec<u32>,
 }
 
-/// All bands, and what the chains are found from.
-pub(super) struct Located<W> {
-    pub bands: Vec<Band>,
-    pub copies: Copies,
-    pub weights: Vec<f32>,
-    pub table: Table<W>,
-    /// The row of every vertex, by its number in `table`.
-    pub row_of: Vec<u32>,
-}
-
-/// One band before its vertices are known to the others: ids are numbers of the band's own `keys`, the rest is
-/// as in [`Simplices`].
-pub(super) struct Local<W> {
-    pub keys: Vec<W>,
-    pub block_runs: Vec<u32>,
-    pub run_ends: Vec<u8>,
-    pub ids: Vec<u32>,
-}
-
-/// Locates all points and numbers the vertices; `None` when 32 bits run out.
+/// Locates all points, band by band, and fills their `weights` (d+1 for each): the bands by themselves. `None` when 32 bits
+/// run out.
 pub(super) fn locate<W: Word>(
     features: &[f32],
     embedding: &Embedding,
     packing: &Packing,
-) -> Option<Located<W>> {
+    weights: &mut [f32],
+) -> Option<Vec<Local<W>>> {
     let dims = embedding.dims();
-    let m = dims + 1;
-    let points = features.len() / dims;
-    let per_band = points_per_band(points);
-    let mut weights = vec![0.0f32; points * m + kernels::WEIGHT_PADDING];
-    let locals: Vec<Local<W>> = weights[..points * m]
-        .par_chunks_mut(per_band * m)
+    let per_band = points_per_band(features.len() / dims);
+    weights
+        .par_chunks_mut(per_band * (dims + 1))
         .zip(features.par_chunks(per_band * dims))
-        .map(|(weights, features)| kernels::locate(features, embedding, packing, weights))
-        .collect::<Vec<_>>()
-        .into_iter()
-        .map(|l: Builder<W>| l.finish())
-        .collect::<Option<_>>()?;
-
-    let Joined { bands, copies, table, row_of } = join_bands(points, m, locals)?;
-    Some(Located { bands, copies, weights, table, row_of })
-}
-
-/// All bands with their vertices numbered.
-pub(super) struct Joined<W> {
-    pub bands: Vec<Band>,
-    pub copies: Copies,
-    pub table: Table<W>,
-    /// The row of every vertex, by its number in `table`.
-    pub row_of: Vec<u32>,
-}
-
-/// Numbers the vertices of all bands, those of earlier bands first; `None` when 32 bits run out.
-pub(super) fn join_bands<W: Word>(points: usize, m: usize, locals: Vec<Local<W>>) -> Option<Joined<W>> {
-    let per_band = points_per_band(points);
-    // Number the vertices band by band: the order does not depend on who found them when.
-    let mut table = Table::<W>::with_capacity(locals.iter().map(|l| l.keys.len()).sum());
-    let mut row_of: Vec<u32> = Vec::new();
-    let mut row = 0usize;
-    let mut copied: Vec<(u32, u32)> = Vec::new();
-    let mut bands = Vec::with_capacity(locals.len());
-    for (b, local) in locals.into_iter().enumerate() {
-        let before = table.len();
-        let numbers: Vec<u32> = local.keys.iter().map(|&key| table.insert(key)).collect::<Option<_>>()?;
-        let own = table.len() - before;
-        if row + numbers.len() > u32::MAX as usize {
-            return None;
-        }
-        row_of.extend((row..row + own).map(|r| r as u32));
-        let mut copy = own;
-        let rename: Vec<u32> = numbers
-            .iter()
-            .map(|&number| match (number as usize).checked_sub(before) {
-                Some(own) => own as u32,
-                None => {
-                    copied.push((row_of[number as usize], (row + copy) as u32));
-                    copy += 1;
-                    copy as u32 - 1
-                }
-            })
-            .collect();
-        let rows = row..row + numbers.len();
-        row = rows.end;
-        bands.push((b * per_band..((b + 1) * per_band).min(points), rows, rename, local));
-    }
-    let bands = bands.into_par_iter().map(|(points, rows, rename, local)| {
-        let Local { block_runs, run_ends, mut ids, .. } = local;
-        ids.iter_mut().for_each(|id| *id = rename[*id as usize]);
-        let simplices = Simplices::new(m, rows.len(), block_runs, run_ends, ids);
-        Band { points, rows, simplices }
-    });
-    let bands = bands.collect();
-    Some(Joined { bands, copies: group(copied), table, row_of })
-}
-
-/// Groups copies by owner. The sort keeps copies of one owner in the order of their rows, which is band order.
-fn group(mut copied: Vec<(u32, u32)>) -> Copies {
-    copied.par_sort_unstable();
-    let mut copies = Copies::default();
-    for (k, &(owner, row)) in copied.iter().enumerate() {
-        if copies.owners.last() != Some(&owner) {
-            copies.owners.push(owner);
-            copies.starts.push(k as u32);
-        }
-        copies.rows.push(row);
-    }
-    copies.starts.push(copied.len() as u32);
-    copies
+        .map_init(Memory::default, |memory, (weights, features)| {
+            kernels::locate(features, embedding, packing, weights, memory)
+        })
+        .collect()
 }
 
 /// Entries of the memory for simplices seen: a power of two.
 const SIMPLICES: usize = 1 << 12;
 
-/// Takes the points of a band one by one.
-pub(super) struct Builder<'p, W> {
-    packing: &'p Packing,
-    m: usize,
+/// Most vertices of a simplex whose steps fit a word.
+const MAX_PACKED_VERTICES: usize = 8;
+
+/// What a thread reuses from band to band.
+pub(super) struct Memory<W> {
     table: Table<W>,
     /// For some simplices seen before: the first vertex, the steps, and the run that has the ids.
     seen: Vec<(W, u32, u32)>,
-    last: Option<(W, u32)>,
-    local: Local<W>,
+}
+
+impl<W: Word> Default for Memory<W> {
+    fn default() -> Self {
+        Self { table: Table::with_capacity(0), seen: Vec::new() }
+    }
+}
+
+/// A run of points in one simplex whose vertices have no ids yet.
+#[derive(Clone, Copy)]
+struct NewRun<W> {
+    /// The run with the same simplex, if there was one.
+    same_as: Option<u32>,
+    keys: [W; MAX_PACKED_VERTICES],
+}
+
+/// Takes the points of a band, block by block.
+struct Builder<'p, W> {
+    packing: &'p Packing,
+    memory: &'p mut Memory<W>,
+    m: usize,
+    /// Points of the band.
     points: usize,
-    full: bool,
+    /// Points taken so far.
+    taken: usize,
+    local: Local<W>,
+    /// Of the simplex that got its ids last: the keys, and where its ids are.
+    last: Option<([W; MAX_PACKED_VERTICES], usize)>,
+    new_runs: Vec<NewRun<W>>,
 }
 
 impl<'p, W: Word> Builder<'p, W> {
-    fn new(packing: &'p Packing, m: usize, points: usize) -> Self {
+    fn new(packing: &'p Packing, memory: &'p mut Memory<W>, m: usize, points: usize) -> Self {
+        memory.table.reset(points / 4);
+        memory.seen.clear();
+        memory.seen.resize(SIMPLICES, (W::ZERO, 0, u32::MAX));
         Self {
             packing,
+            memory,
             m,
-            table: Table::with_capacity(points / 4),
-            seen: vec![(W::ZERO, 0, u32::MAX); SIMPLICES],
-            last: None,
+            points,
+            taken: 0,
             local: Local {
-                keys: Vec::new(),
+                count: 0,
+                classes: vec![Vec::with_capacity(points / 16); m],
                 block_runs: Vec::with_capacity(points / POINTS_PER_BLOCK + 2),
                 run_ends: Vec::with_capacity(points / 2),
                 ids: Vec::with_capacity(points / 2 * m),
             },
-            points: 0,
-            full: false,
+            last: None,
+            new_runs: Vec::with_capacity(POINTS_PER_BLOCK),
         }
     }
 
-    /// The next point, by the first vertex of its simplex and the steps from there, three bits each.
+    /// The next block of points, each by the first vertex of its simplex and the steps from there, three bits each.
+    ///
+    /// First all runs are found and what they need from the table is fetched, then they get their ids: so that the
+    /// fetches overlap.
     #[inline(always)]
-    fn add(&mut self, base: W, steps: u32) {
-        let place = self.points % POINTS_PER_BLOCK;
-        self.points += 1;
-        let runs = self.local.run_ends.len();
-        if place == 0 {
-            self.local.block_runs.push(runs as u32);
-        } else if self.last == Some((base, steps)) {
-            self.local.run_ends[runs - 1] += 1;
-            return;
+    fn add_block(&mut self, bases: &[W], steps: &[u32]) {
+        self.make_room(bases.len());
+        self.local.block_runs.push(self.local.run_ends.len() as u32);
+        self.new_runs.clear();
+        let mut last = None;
+        let mut fetched = [W::ZERO; MAX_PACKED_VERTICES];
+        for (place, (&base, &steps)) in bases.iter().zip(steps).enumerate() {
+            if last == Some((base, steps)) {
+                if let Some(end) = self.local.run_ends.last_mut() {
+                    *end += 1;
+                }
+                continue;
+            }
+            last = Some((base, steps));
+            let run = self.local.run_ends.len() as u32;
+            self.local.run_ends.push(place as u8 + 1);
+            let slot = (base.plus(W::of(u64::from(steps)).shl(40)).hash() >> 52) as usize % SIMPLICES;
+            let (known_base, known_steps, known) = self.memory.seen[slot];
+            if known != u32::MAX && known_base == base && known_steps == steps {
+                self.new_runs.push(NewRun { same_as: Some(known), keys: fetched });
+                continue;
+            }
+            self.memory.seen[slot] = (base, steps, run);
+            let mut key = base;
+            for k in 0..self.m {
+                if fetched[k] != key {
+                    self.memory.table.prefetch(key);
+                    fetched[k] = key;
+                }
+                key = self.packing.next_vertex(key, (steps >> (3 * k) & 7) as usize);
+            }
+            self.new_runs.push(NewRun { same_as: None, keys: fetched });
         }
-        self.last = Some((base, steps));
-        self.local.run_ends.push(place as u8 + 1);
-        let slot = (base.plus(W::of(u64::from(steps)).shl(40)).hash() >> 52) as usize % SIMPLICES;
-        let (known_base, known_steps, run) = self.seen[slot];
-        if run != u32::MAX && known_base == base && known_steps == steps {
-            let at = run as usize * self.m;
-            self.local.ids.extend_from_within(at..at + self.m);
-            return;
+        for run in 0..self.new_runs.len() {
+            let NewRun { same_as, keys } = self.new_runs[run];
+            match same_as {
+                Some(run) => {
+                    let at = run as usize * self.m;
+                    self.local.ids.extend_from_within(at..at + self.m);
+                }
+                None => self.add_simplex(keys),
+            }
         }
-        self.seen[slot] = (base, steps, runs as u32);
-        let mut key = base;
-        for k in 0..self.m {
-            self.insert(key);
-            key = self.packing.next_vertex(key, (steps >> (3 * k) & 7) as usize);
-        }
+        self.taken += bases.len();
     }
 
-    /// As `add`, for dimensions whose steps do not fit a word.
-    fn add_simplex(&mut self, simplex: &Simplex) {
-        let place = self.points % POINTS_PER_BLOCK;
-        self.points += 1;
+    /// Gives a simplex its ids. It shares most vertices with that before it, which are not looked up again.
+    #[inline(always)]
+    fn add_simplex(&mut self, keys: [W; MAX_PACKED_VERTICES]) {
+        let at = self.local.ids.len();
+        let (known, known_at) = self.last.unwrap_or((keys, usize::MAX));
+        for k in 0..self.m {
+            if known_at != usize::MAX && keys[k] == known[k] {
+                self.local.ids.push(self.local.ids[known_at + k]);
+            } else {
+                self.insert(k, keys[k]);
+            }
+        }
+        self.last = Some((keys, at));
+    }
+
+    /// The next point, for dimensions whose steps do not fit a word.
+    fn add_point(&mut self, simplex: &Simplex) {
+        self.make_room(1);
+        let place = self.taken % POINTS_PER_BLOCK;
+        self.taken += 1;
         if place == 0 {
             self.local.block_runs.push(self.local.run_ends.len() as u32);
         }
         self.local.run_ends.push(place as u8 + 1);
         let mut key: W = self.packing.pack(|i| simplex.base[i]);
         for k in 0..self.m {
-            self.insert(key);
+            self.insert(k, key);
             key = self.packing.next_vertex(key, usize::from(simplex.steps[k]));
         }
     }
 
+    /// Looks up the vertex of remainder k.
     #[inline(always)]
-    fn insert(&mut self, key: W) {
-        let id = self.table.insert(key);
-        self.full |= id.is_none();
-        self.local.ids.push(id.unwrap_or(0));
+    fn insert(&mut self, k: usize, key: W) {
+        let inserted = self.memory.table.insert(key);
+        if inserted.is_new {
+            self.local.classes[k].push((key, inserted.number));
+        }
+        self.local.ids.push(inserted.number);
     }
 
-    /// The vertices and the number of runs, for those who want to know no more.
-    pub(super) fn into_keys_and_runs(self) -> Option<(Vec<W>, usize)> {
-        let runs = self.local.run_ends.len();
-        (!self.full).then(|| (self.table.into_keys(), runs))
+    /// Makes room for the vertices of so many points; expects as many new vertices of the points to come as of those before.
+    #[inline(always)]
+    fn make_room(&mut self, points: usize) {
+        let table = &mut self.memory.table;
+        if !table.has_room(points * self.m) {
+            let expected = table.len() as u64 * self.points as u64 / self.taken.max(1) as u64;
+            table.grow((expected as usize + points * self.m).min((self.points + points) * self.m));
+        }
     }
 
     fn finish(mut self) -> Option<Local<W>> {
         self.local.block_runs.push(self.local.run_ends.len() as u32);
-        self.local.keys = self.table.into_keys();
-        (!self.full).then_some(self.local)
+        self.local.count = self.memory.table.len();
+        (self.local.count < u32::MAX as usize).then_some(self.local)
     }
 }
 
 /// Locates the points of one band, [`LANES`] at a time where the dimension allows.
 #[inline(always)]
-pub(super) fn locate_band<'p, W: Word>(
+pub(super) fn locate_band<W: Word>(
     features: &[f32],
     embedding: &Embedding,
-    packing: &'p Packing,
+    packing: &Packing,
     weights: &mut [f32],
-) -> Builder<'p, W> {
+    memory: &mut Memory<W>,
+) -> Option<Local<W>> {
     // Vector code for the usual dimensions: positions in two or three, with one colour channel or three.
     match (embedding.dims(), W::BITS) {
-        (2, u64::BITS) => locate_by_lanes::<W, 3>(features, embedding, packing, weights),
-        (3, u64::BITS) => locate_by_lanes::<W, 4>(features, embedding, packing, weights),
-        (5, u64::BITS) => locate_by_lanes::<W, 6>(features, embedding, packing, weights),
-        _ => locate_singly(features, embedding, packing, weights),
+        (2, u64::BITS) => locate_by_lanes::<W, 3>(features, embedding, packing, weights, memory),
+        (3, u64::BITS) => locate_by_lanes::<W, 4>(features, embedding, packing, weights, memory),
+        (5, u64::BITS) => locate_by_lanes::<W, 6>(features, embedding, packing, weights, memory),
+        (6, u64::BITS) => locate_by_lanes::<W, 7>(features, embedding, packing, weights, memory),
+        _ => locate_singly(features, embedding, packing, weights, memory),
     }
 }
 
 #[inline(always)]
-fn locate_by_lanes<'p, W: Word, const M: usize>(
+fn locate_by_lanes<W: Word, const M: usize>(
     features: &[f32],
     embedding: &Embedding,
-    packing: &'p Packing,
+    packing: &Packing,
     weights: &mut [f32],
-) -> Builder<'p, W> {
+    memory: &mut Memory<W>,
+) -> Option<Local<W>> {
     let d = M - 1;
     let points = features.len() / d;
-    let mut builder = Builder::new(packing, M, points);
+    let mut builder = Builder::new(packing, memory, M, points);
     let mut lanes = Lanes::<M>::new();
-    let mut rest = [0.0f32; 8 * LANES];
-    for (block, weights) in weights.chunks_mut(M * LANES).enumerate() {
-        let here = &features[block * LANES * d..(block * LANES * d + LANES * d).min(features.len())];
-        if here.len() == LANES * d {
-            embedding.locate_lanes(here, &mut lanes);
-        } else {
-            rest[..here.len()].copy_from_slice(here);
-            embedding.locate_lanes(&rest[..LANES * d], &mut lanes);
-        }
-        let words = packing.pack_lanes::<W, LANES>(&lanes.base);
-        let (rows, _) = weights.as_chunks_mut::<M>();
-        for (l, row) in rows.iter_mut().enumerate() {
-            for (k, w) in row.iter_mut().enumerate() {
-                *w = lanes.weights[k][l];
+    let (mut bases, mut steps) = ([W::ZERO; POINTS_PER_BLOCK], [0u32; POINTS_PER_BLOCK]);
+    let mut padded = [0.0f32; 8 * LANES];
+    let blocks = weights.chunks_mut(M * POINTS_PER_BLOCK).zip(features.chunks(d * POINTS_PER_BLOCK));
+    for (weights, features) in blocks {
+        let count = features.len() / d;
+        for (group, weights) in weights.chunks_mut(M * LANES).enumerate() {
+            let here = &features[group * LANES * d..(group * LANES * d + LANES * d).min(features.len())];
+            if here.len() == LANES * d {
+                embedding.locate_lanes(here, &mut lanes);
+            } else {
+                padded[..here.len()].copy_from_slice(here);
+                embedding.locate_lanes(&padded[..LANES * d], &mut lanes);
             }
-            builder.add(words[l], lanes.steps[l]);
+            let at = group * LANES;
+            bases[at..at + LANES].copy_from_slice(&packing.pack_lanes::<W, LANES>(&lanes.base));
+            steps[at..at + LANES].copy_from_slice(&lanes.steps);
+            let (rows, _) = weights.as_chunks_mut::<M>();
+            for (l, row) in rows.iter_mut().enumerate() {
+                for (k, w) in row.iter_mut().enumerate() {
+                    *w = lanes.weights[k][l];
+                }
+            }
         }
+        builder.add_block(&bases[..count], &steps[..count]);
     }
-    builder
+    builder.finish()
 }
 
-fn locate_singly<'p, W: Word>(
+fn locate_singly<W: Word>(
     features: &[f32],
     embedding: &Embedding,
-    packing: &'p Packing,
+    packing: &Packing,
     weights: &mut [f32],
-) -> Builder<'p, W> {
+    memory: &mut Memory<W>,
+) -> Option<Local<W>> {
     let m = embedding.dims() + 1;
-    let mut builder = Builder::new(packing, m, weights.len() / m);
+    let mut builder = Builder::new(packing, memory, m, weights.len() / m);
     let mut simplex = Simplex::new();
     for (feature, weights) in features.chunks_exact(m - 1).zip(weights.chunks_exact_mut(m)) {
         embedding.locate(feature, &mut simplex);
         weights.copy_from_slice(&simplex.weights[..m]);
-        builder.add_simplex(&simplex);
+        builder.add_point(&simplex);
     }
-    builder
+    builder.finish()
 }

@@ -5,11 +5,13 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::super::{bounding_box, kernels, unfit};
+use super::Memory;
 use super::embed::{Embedding, MAX_DIMS};
-use super::table::{Packing, Table, Word};
+use super::table::{Packing, Word};
 use crate::blocks::points_per_band;
 use crate::error::Result;
 use crate::operator::check_features;
+use crate::reduce::map_tasks;
 
 /// The numbers that a lattice's memory depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,21 +71,23 @@ fn count<W: Word>(
     embedding: &Embedding,
     packing: &Packing,
 ) -> Option<(usize, usize, usize)> {
-    let found: Vec<(Vec<W>, usize)> = bands
+    let found: Vec<(Vec<Vec<(W, u32)>>, usize)> = bands
         .par_iter()
-        .map(|band| {
+        .map_init(Memory::default, |memory, band| {
             let rows = features(band.clone());
             let mut weights = vec![0.0; band.len() * (embedding.dims() + 1)];
-            kernels::locate::<W>(&rows, embedding, packing, &mut weights).into_keys_and_runs()
+            let local = kernels::locate::<W>(&rows, embedding, packing, &mut weights, memory)?;
+            Some((local.classes, local.run_ends.len()))
         })
         .collect::<Option<_>>()?;
-    let rows = found.iter().map(|(keys, _)| keys.len()).sum();
+    let rows = found.iter().flat_map(|(classes, _)| classes).map(Vec::len).sum();
     let runs = found.iter().map(|(_, runs)| runs).sum();
-    let mut table = Table::<W>::with_capacity(rows / 2);
-    for (keys, _) in &found {
-        for &key in keys {
-            table.insert(key)?;
-        }
-    }
-    Some((table.len(), rows, runs))
+    let vertices = map_tasks(embedding.dims() + 1, &|class| {
+        let mut keys: Vec<W> =
+            found.iter().flat_map(|(classes, _)| &classes[class]).map(|&(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.len()
+    });
+    (rows < u32::MAX as usize).then(|| (vertices.iter().sum(), rows, runs))
 }

@@ -1,11 +1,14 @@
-//! Lattice points packed into one machine word each, and the hash table that numbers them.
+//! Lattice points packed into one machine word each, and the hash table that numbers those of a band.
 //!
 //! All coordinates of a lattice point leave the same remainder k modulo d+1, so (q_1 .. q_d, k) with
-//! x_i = (d+1) q_i + k says everything; the last coordinate follows from the sum. Packed side by side, the
-//! neighbour along an axis is one addition away.
+//! x_i = (d+1) q_i + k says everything; the last coordinate follows from the sum. Packed side by side, with the
+//! remainder highest, the neighbour along an axis is one addition away, and points of one remainder that differ by the
+//! same step are in the same order.
+
+use crate::simd::prefetch;
 
 /// An unsigned word that holds a packed lattice point.
-pub(in crate::lattice) trait Word: Copy + Eq + Send + Sync {
+pub(in crate::lattice) trait Word: Copy + Ord + Send + Sync + std::fmt::Debug {
     const ZERO: Self;
     const BITS: u32;
     fn bit(shift: u32) -> Self;
@@ -13,8 +16,8 @@ pub(in crate::lattice) trait Word: Copy + Eq + Send + Sync {
     fn shl(self, by: u32) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
-    /// The value of the lowest `bits` bits.
-    fn low(self, bits: u32) -> usize;
+    /// The bits from `shift` on, as many as a number holds.
+    fn from_bit(self, shift: u32) -> usize;
     fn hash(self) -> u64;
 }
 
@@ -46,8 +49,8 @@ macro_rules! word {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
-            fn low(self, bits: u32) -> usize {
-                (self & ((1 << bits) - 1)) as usize
+            fn from_bit(self, shift: u32) -> usize {
+                (self >> shift) as usize
             }
             #[inline(always)]
             fn hash($self) -> u64 {
@@ -65,9 +68,10 @@ pub(in crate::lattice) struct Packing {
     dims: usize,
     /// Smallest value of each stored coordinate.
     origin: Vec<i64>,
-    /// Bit position of each stored coordinate; the remainder sits below them all.
+    /// Bit position of each stored coordinate.
     shift: Vec<u32>,
-    remainder_bits: u32,
+    /// Bits of the coordinates; the remainder stands above them all.
+    pub coordinate_bits: u32,
     /// Bits used in all.
     pub bits: u32,
 }
@@ -76,14 +80,14 @@ impl Packing {
     /// Lays out coordinates with the given bounds (d+1 of them; the last is not stored).
     pub fn new(bounds: &[(i64, i64)]) -> Self {
         let dims = bounds.len() - 1;
-        let remainder_bits = usize::BITS - dims.leading_zeros();
-        let (mut origin, mut shift, mut bits) = (Vec::new(), Vec::new(), remainder_bits);
+        let (mut origin, mut shift, mut bits) = (Vec::new(), Vec::new(), 0);
         for &(lo, hi) in &bounds[..dims] {
             origin.push(lo);
             shift.push(bits);
             bits += u64::BITS - ((hi - lo) as u64).leading_zeros();
         }
-        Self { dims, origin, shift, remainder_bits, bits }
+        let remainder_bits = usize::BITS - dims.leading_zeros();
+        Self { dims, origin, shift, coordinate_bits: bits, bits: bits + remainder_bits }
     }
 
     /// The packed remainder-0 vertex of a simplex, from its coordinates divided by d+1.
@@ -111,37 +115,22 @@ impl Packing {
     /// From vertex k of a simplex to vertex k+1, where coordinate `falling` drops.
     #[inline(always)]
     pub fn next_vertex<W: Word>(&self, word: W, falling: usize) -> W {
-        let up = word.plus(W::bit(0));
+        let up = word.plus(W::bit(self.coordinate_bits));
         if falling < self.dims { up.minus(W::bit(self.shift[falling])) } else { up }
     }
 
-    /// Steps along `axis`: that coordinate gains d, all others lose one.
-    pub fn axis<W: Word>(&self, axis: usize) -> Axis<W> {
-        let within = match self.shift.get(axis) {
-            Some(&shift) => W::bit(shift).minus(W::bit(0)),
-            None => W::ZERO.minus(W::bit(0)),
-        };
-        let across = (0..self.dims)
-            .filter(|&i| i != axis)
-            .fold(W::of(self.dims as u64), |w, i| w.minus(W::bit(self.shift[i])));
-        Axis { remainder_bits: self.remainder_bits, within, across }
-    }
-}
-
-/// What to add to a packed point to get its neighbour along an axis.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::lattice) struct Axis<W> {
-    remainder_bits: u32,
-    /// Where the remainder is not zero: it falls by one, and only the axis' own coordinate moves.
-    within: W,
-    /// Where it is: it becomes d, and all coordinates but the axis' own fall.
-    across: W,
-}
-
-impl<W: Word> Axis<W> {
-    #[inline(always)]
-    pub fn forward(&self, word: W) -> W {
-        word.plus(if word.low(self.remainder_bits) > 0 { self.within } else { self.across })
+    /// What to add to a point of remainder `remainder` for its neighbour along `axis`, where that coordinate gains d and
+    /// all others lose one: the remainder falls by one (from 0 to d).
+    pub fn step<W: Word>(&self, axis: usize, remainder: usize) -> W {
+        if remainder > 0 {
+            // Only the axis' own coordinate moves.
+            let own = self.shift.get(axis).map_or(W::ZERO, |&shift| W::bit(shift));
+            return own.minus(W::bit(self.coordinate_bits));
+        }
+        // All coordinates except the axis' own fall.
+        let others = (0..self.dims).filter(|&i| i != axis);
+        let up = W::of(self.dims as u64).shl(self.coordinate_bits);
+        others.fold(up, |w, i| w.minus(W::bit(self.shift[i])))
     }
 }
 
@@ -149,79 +138,91 @@ impl<W: Word> Axis<W> {
 #[derive(Debug)]
 pub(in crate::lattice) struct Table<W> {
     slots: Vec<(W, u32)>,
-    keys: Vec<W>,
+    len: usize,
     /// Right shift that leaves as many bits of the hash as there are slots.
     shift: u32,
 }
 
 const EMPTY: u32 = u32::MAX;
 
+/// A key's number, or that of the last key when 32 bits ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Inserted {
+    pub number: u32,
+    pub is_new: bool,
+}
+
 impl<W: Word> Table<W> {
     pub fn with_capacity(expected: usize) -> Self {
+        let mut table = Self { slots: Vec::new(), len: 0, shift: 0 };
+        table.reset(expected);
+        table
+    }
+
+    /// Empties the table and makes room for `expected` keys.
+    pub fn reset(&mut self, expected: usize) {
         let size = (expected.max(16) * 2).next_power_of_two();
-        Self {
-            slots: vec![(W::ZERO, EMPTY); size],
-            keys: Vec::new(),
-            shift: u64::BITS - size.trailing_zeros(),
-        }
+        self.slots.clear();
+        self.slots.resize(size, (W::ZERO, EMPTY));
+        self.len = 0;
+        self.shift = u64::BITS - size.trailing_zeros();
     }
 
+    /// Number of keys.
     pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// All keys by number, and nothing else.
-    pub fn into_keys(self) -> Vec<W> {
-        self.keys
-    }
-
-    /// All keys by number.
-    pub fn keys(&self) -> &[W] {
-        &self.keys
+        self.len
     }
 
     #[inline(always)]
-    fn find(&self, key: W) -> usize {
+    fn slot(&self, key: W) -> usize {
+        (key.hash() >> self.shift) as usize
+    }
+
+    /// Fetches what [`Table::insert`] will need for the key.
+    #[inline(always)]
+    pub fn prefetch(&self, key: W) {
+        prefetch(&self.slots, self.slot(key));
+    }
+
+    /// The key's number, a new one if it was not seen before.
+    #[inline(always)]
+    pub fn insert(&mut self, key: W) -> Inserted {
         let mask = self.slots.len() - 1;
-        let mut at = (key.hash() >> self.shift) as usize;
-        while self.slots[at].1 != EMPTY && self.slots[at].0 != key {
+        let mut at = self.slot(key);
+        loop {
+            let (there, number) = self.slots[at];
+            if number == EMPTY {
+                break;
+            }
+            if there == key {
+                return Inserted { number, is_new: false };
+            }
             at = (at + 1) & mask;
         }
-        at
-    }
-
-    /// The key's number, if it was inserted.
-    #[inline(always)]
-    pub fn get(&self, key: W) -> Option<u32> {
-        let number = self.slots[self.find(key)].1;
-        (number != EMPTY).then_some(number)
-    }
-
-    /// The key's number, a new one if it was not seen before; `None` when 32 bits run out.
-    pub fn insert(&mut self, key: W) -> Option<u32> {
-        let at = self.find(key);
-        if self.slots[at].1 != EMPTY {
-            return Some(self.slots[at].1);
-        }
-        if self.keys.len() >= EMPTY as usize {
-            return None;
-        }
-        let number = self.keys.len() as u32;
+        let number = self.len.min(EMPTY as usize - 1) as u32;
         self.slots[at] = (key, number);
-        self.keys.push(key);
-        if self.keys.len() * 2 > self.slots.len() {
-            self.grow();
-        }
-        Some(number)
+        self.len += 1;
+        Inserted { number, is_new: true }
     }
 
-    fn grow(&mut self) {
-        let size = self.slots.len() * 2;
-        self.shift -= 1;
-        self.slots = vec![(W::ZERO, EMPTY); size];
-        for number in 0..self.keys.len() {
-            let at = self.find(self.keys[number]);
-            self.slots[at] = (self.keys[number], number as u32);
+    /// Whether the table has room for so many more keys.
+    #[inline(always)]
+    pub fn has_room(&self, more: usize) -> bool {
+        (self.len + more) * 2 <= self.slots.len()
+    }
+
+    /// Makes room for so many keys in all, at least twice as many as now.
+    #[cold]
+    pub fn grow(&mut self, expected: usize) {
+        let size = (expected * 2).next_power_of_two().max(self.slots.len() * 2);
+        let old = std::mem::replace(&mut self.slots, vec![(W::ZERO, EMPTY); size]);
+        self.shift = u64::BITS - size.trailing_zeros();
+        for (key, number) in old.into_iter().filter(|&(_, number)| number != EMPTY) {
+            let mut at = self.slot(key);
+            while self.slots[at].1 != EMPTY {
+                at = (at + 1) & (size - 1);
+            }
+            self.slots[at] = (key, number);
         }
     }
 }
@@ -235,13 +236,17 @@ mod tests {
         let mut table = Table::<u64>::with_capacity(1);
         for round in 0..2 {
             for i in 0..1000u64 {
-                assert_eq!(table.insert(i * i + 7), Some(i as u32), "round {round}");
+                if !table.has_room(1) {
+                    table.grow(0);
+                }
+                table.prefetch(i * i + 7);
+                let expected = Inserted { number: i as u32, is_new: round == 0 };
+                assert_eq!(table.insert(i * i + 7), expected, "round {round}");
             }
         }
         assert_eq!(table.len(), 1000);
-        assert_eq!(table.get(7), Some(0));
-        assert_eq!(table.get(8), Some(1));
-        assert_eq!(table.get(9), None);
+        table.reset(3);
+        assert_eq!((table.len(), table.insert(9).number), (0, 0));
     }
 
     #[test]
@@ -251,7 +256,7 @@ mod tests {
             let start: u128 = packing.pack(|_| 3);
             let mut word = start;
             for axis in 0..=dims {
-                word = packing.axis(axis).forward(word);
+                word = word.plus(packing.step(axis, word.from_bit(packing.coordinate_bits)));
                 assert!(axis == dims || word != start);
             }
             assert_eq!(word, start, "the d+1 unit steps sum to zero");

@@ -12,11 +12,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::build::{Builder, Embedding, Packing, Word, locate_band};
+use super::build::{Embedding, Local, Memory, Packing, Word, locate_band};
 use super::simplices::Runs;
 use crate::operator::Factors;
 use crate::ordered::Binned;
-use crate::simd::{Eight, Work, dispatch, wide};
+use crate::simd::{LANES, Register, dispatch};
 
 pub(super) use self::rows::{Exchange, blur, exchange};
 
@@ -55,42 +55,17 @@ pub(crate) fn row_width(channels: usize) -> usize {
 
 dispatch! {
     /// Locates the points of one band.
-    pub(super) fn locate['p, W: Word][W](
-        features: &[f32], embedding: &Embedding, packing: &'p Packing, weights: &mut [f32],
-    ) -> Builder<'p, W> = locate_band
+    pub(super) fn locate[W: Word][W](
+        features: &[f32], embedding: &Embedding, packing: &Packing, weights: &mut [f32], memory: &mut Memory<W>,
+    ) -> Option<Local<W>> = locate_band
 }
-/// Adds the rows of one block, `width` wide and `stride` apart, to a band's piece of a table. `rows` may be longer than
-/// the block.
-pub(super) fn splat_block(
-    width: usize,
-    runs: Runs,
-    factors: Factors,
-    rows: &[f32],
-    stride: usize,
-    table: &mut [f32],
-) {
-    wide(SplatBlock { width, runs, factors, rows, stride, table });
+dispatch! {
+    /// Adds the rows of one block, `width` wide and `stride` apart, to a band's piece of a table. `rows` may be longer
+    /// than the block.
+    pub(super) fn splat_block(
+        width: usize, runs: Runs, factors: Factors, rows: &[f32], stride: usize, table: &mut [f32],
+    ) = plain::splat_block::<[f32; LANES]>, plain::splat_block::<Register>
 }
-
-struct SplatBlock<'a> {
-    width: usize,
-    runs: Runs<'a>,
-    factors: Factors<'a>,
-    rows: &'a [f32],
-    stride: usize,
-    table: &'a mut [f32],
-}
-
-impl Work for SplatBlock<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<V: Eight>(self) {
-        let Self { width, runs, factors, rows, stride, table } = self;
-        plain::splat_block::<V>(width, runs, factors, rows, stride, table);
-    }
-}
-
 dispatch! {
     /// Interpolates one block into rows, `width` wide and `stride` apart, or adds to them.
     pub(super) fn slice_block(
