@@ -89,8 +89,8 @@ impl<W: Word> Default for Memory<W> {
 /// A run of points in one simplex whose vertices have no ids yet.
 #[derive(Clone, Copy)]
 struct NewRun<W> {
-    /// The run with the same simplex, if there was one.
-    same_as: Option<u32>,
+    /// The run with the same simplex, or [`MISSING`].
+    same_as: u32,
     keys: [W; MAX_PACKED_VERTICES],
 }
 
@@ -104,8 +104,10 @@ struct Builder<'p, W> {
     /// Points taken so far.
     taken: usize,
     local: Local<W>,
-    /// Of the simplex that got its ids last: the keys, and where its ids are.
-    last: Option<([W; MAX_PACKED_VERTICES], usize)>,
+    /// Of the simplex that got its ids last: the keys and the ids.
+    last: ([W; MAX_PACKED_VERTICES], [u32; MAX_PACKED_VERTICES]),
+    /// From one vertex of a simplex to the next, by the coordinate that falls.
+    rises: [W; MAX_PACKED_VERTICES],
     new_runs: Vec<NewRun<W>>,
 }
 
@@ -113,7 +115,9 @@ impl<'p, W: Word> Builder<'p, W> {
     fn new(packing: &'p Packing, memory: &'p mut Memory<W>, m: usize, points: usize) -> Self {
         memory.table.reset(points / 4);
         memory.seen.clear();
-        memory.seen.resize(SIMPLICES, (W::ZERO, 0, u32::MAX));
+        memory.seen.resize(SIMPLICES, (W::ZERO, 0, MISSING));
+        // Coordinates lie above their origin, so no vertex has this key.
+        let nowhere = W::ZERO;
         Self {
             packing,
             memory,
@@ -127,7 +131,8 @@ impl<'p, W: Word> Builder<'p, W> {
                 run_ends: Vec::with_capacity(points / 2),
                 ids: Vec::with_capacity(points / 2 * m),
             },
-            last: None,
+            last: ([nowhere; MAX_PACKED_VERTICES], [MISSING; MAX_PACKED_VERTICES]),
+            rises: std::array::from_fn(|falling| packing.rise(falling)),
             new_runs: Vec::with_capacity(POINTS_PER_BLOCK),
         }
     }
@@ -137,12 +142,12 @@ impl<'p, W: Word> Builder<'p, W> {
     /// First all runs are found and what they need from the table is fetched, then they get their ids: so that the
     /// fetches overlap.
     #[inline(always)]
-    fn add_block(&mut self, bases: &[W], steps: &[u32]) {
+    fn add_block<const M: usize>(&mut self, bases: &[W], steps: &[u32]) {
         self.make_room(bases.len());
         self.local.block_runs.push(self.local.run_ends.len() as u32);
         self.new_runs.clear();
         let mut last = None;
-        let mut fetched = [W::ZERO; MAX_PACKED_VERTICES];
+        let mut keys = self.last.0;
         for (place, (&base, &steps)) in bases.iter().zip(steps).enumerate() {
             if last == Some((base, steps)) {
                 if let Some(end) = self.local.run_ends.last_mut() {
@@ -155,47 +160,49 @@ impl<'p, W: Word> Builder<'p, W> {
             self.local.run_ends.push(place as u8 + 1);
             let slot = (base.plus(W::of(u64::from(steps)).shl(40)).hash() >> 52) as usize % SIMPLICES;
             let (known_base, known_steps, known) = self.memory.seen[slot];
-            if known != u32::MAX && known_base == base && known_steps == steps {
-                self.new_runs.push(NewRun { same_as: Some(known), keys: fetched });
+            if known != MISSING && known_base == base && known_steps == steps {
+                self.new_runs.push(NewRun { same_as: known, keys });
                 continue;
             }
             self.memory.seen[slot] = (base, steps, run);
             let mut key = base;
-            for k in 0..self.m {
-                if fetched[k] != key {
+            for k in 0..M {
+                if keys[k] != key {
                     self.memory.table.prefetch(key);
-                    fetched[k] = key;
+                    keys[k] = key;
                 }
-                key = self.packing.next_vertex(key, (steps >> (3 * k) & 7) as usize);
+                key = key.plus(self.rises[(steps >> (3 * k) & 7) as usize]);
             }
-            self.new_runs.push(NewRun { same_as: None, keys: fetched });
-        }
-        for run in 0..self.new_runs.len() {
-            let NewRun { same_as, keys } = self.new_runs[run];
-            match same_as {
-                Some(run) => {
-                    let at = run as usize * self.m;
-                    self.local.ids.extend_from_within(at..at + self.m);
-                }
-                None => self.add_simplex(keys),
-            }
+            self.new_runs.push(NewRun { same_as: MISSING, keys });
         }
         self.taken += bases.len();
+        for run in 0..self.new_runs.len() {
+            let NewRun { same_as, keys } = self.new_runs[run];
+            if same_as == MISSING {
+                self.add_simplex::<M>(keys);
+            } else {
+                let at = same_as as usize * M;
+                self.local.ids.extend_from_within(at..at + M);
+            }
+        }
     }
 
     /// Gives a simplex its ids. It shares most vertices with that before it, which are not looked up again.
     #[inline(always)]
-    fn add_simplex(&mut self, keys: [W; MAX_PACKED_VERTICES]) {
-        let at = self.local.ids.len();
-        let (known, known_at) = self.last.unwrap_or((keys, usize::MAX));
-        for k in 0..self.m {
-            if known_at != usize::MAX && keys[k] == known[k] {
-                self.local.ids.push(self.local.ids[known_at + k]);
-            } else {
-                self.insert(k, keys[k]);
+    fn add_simplex<const M: usize>(&mut self, keys: [W; MAX_PACKED_VERTICES]) {
+        let (known, ids) = &mut self.last;
+        for k in 0..M {
+            if keys[k] == known[k] {
+                continue;
             }
+            let inserted = self.memory.table.insert(keys[k]);
+            if inserted.is_new {
+                self.local.classes[k].push((keys[k], inserted.number));
+            }
+            ids[k] = inserted.number;
         }
-        self.last = Some((keys, at));
+        *known = keys;
+        self.local.ids.extend_from_slice(&ids[..M]);
     }
 
     /// The next point, for dimensions whose steps do not fit a word.
@@ -210,7 +217,7 @@ impl<'p, W: Word> Builder<'p, W> {
         let mut key: W = self.packing.pack(|i| simplex.base[i]);
         for k in 0..self.m {
             self.insert(k, key);
-            key = self.packing.next_vertex(key, usize::from(simplex.steps[k]));
+            key = key.plus(self.packing.rise(usize::from(simplex.steps[k])));
         }
     }
 
@@ -295,7 +302,7 @@ fn locate_by_lanes<W: Word, const M: usize>(
                 }
             }
         }
-        builder.add_block(&bases[..count], &steps[..count]);
+        builder.add_block::<M>(&bases[..count], &steps[..count]);
     }
     builder.finish()
 }

@@ -112,11 +112,10 @@ impl Packing {
         words
     }
 
-    /// From vertex k of a simplex to vertex k+1, where coordinate `falling` drops.
-    #[inline(always)]
-    pub fn next_vertex<W: Word>(&self, word: W, falling: usize) -> W {
-        let up = word.plus(W::bit(self.coordinate_bits));
-        if falling < self.dims { up.minus(W::bit(self.shift[falling])) } else { up }
+    /// What to add to vertex k of a simplex for vertex k+1, where coordinate `falling` drops.
+    pub fn rise<W: Word>(&self, falling: usize) -> W {
+        let up = W::bit(self.coordinate_bits);
+        self.shift.get(falling).map_or(up, |&shift| up.minus(W::bit(shift)))
     }
 
     /// What to add to a point of remainder `remainder` for its neighbour along `axis`, where that coordinate gains d and
