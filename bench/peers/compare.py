@@ -219,6 +219,54 @@ def lattice(rounds, images):
         )
 
 
+def workloads():
+    """Points that share next to no vertices: uniform in a box, and a noisy photograph, with features in deviations."""
+    rng = np.random.default_rng(3)
+    box = np.array([16, 16, 12, 12, 12, 12], np.float32)
+    yield "196 608 random points, 6-D, box 16/16/12/12/12/12", rng.random((196_608, 6), np.float32) * box
+    image, _ = generated(512, 512, 2, 3)
+    colors = np.clip(image / 255 + 0.1 * rng.standard_normal(image.shape), 0, 1) / 0.1
+    y, x = np.mgrid[:512, :512] / 4
+    yield "noisy 512 x 512, sigmas 4 and 0.1", np.concatenate([x[..., None], y[..., None], colors], 2).reshape(-1, 5)
+
+
+def random_points(rounds, thread_counts):
+    """Set-up (lattice and normalisation) and one product of 4 channels, where hashing is nearly all there is to do."""
+    import pydensecrf.densecrf as peer
+
+    import relaxcrf
+    import relaxcrf.compat.pydensecrf.densecrf as ours
+
+    print("\n| points that share next to nothing | threads | pydensecrf2 set-up ms | ours | ratio (middle half) | with one update ms | ours | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, features in workloads():
+        features = np.ascontiguousarray(features.T, np.float32)
+        unary = np.random.default_rng(4).random((4, features.shape[1]), np.float32)
+        for threads in thread_counts:
+            relaxcrf.set_num_threads(threads)
+            clock = time.process_time if threads == 1 else time.perf_counter
+            rows = []
+            for _ in range(rounds):
+                row = []
+                for module in (peer, ours):
+                    crf = module.DenseCRF(features.shape[1], 4)
+                    crf.setUnaryEnergy(unary)
+                    t0 = clock()
+                    crf.addPairwiseEnergy(features, compat=3)
+                    t1 = clock()
+                    crf.inference(1)
+                    row += [t1 - t0, clock() - t0]
+                rows.append(row)
+            t = 1e3 * np.array(rows)
+            m = np.median(t, 0)
+            lo, mid, hi = quartiles(t[:, 0] / t[:, 2])
+            print(
+                f"| {name} | {threads} | {m[0]:.0f} | {m[2]:.0f} | {mid:.1f} ({lo:.1f}-{hi:.1f}) "
+                f"| {m[1]:.0f} | {m[3]:.0f} | {np.median(t[:, 1] / t[:, 3]):.1f} |",
+                flush=True,
+            )
+
+
 PEAK = """
 import sys, resource
 import numpy as np
@@ -320,7 +368,7 @@ def memory():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["mf", "lattice", "simplecrf", "memory", "scale", "interactive"], help="one table")
+    parser.add_argument("--only", choices=["mf", "lattice", "random", "simplecrf", "memory", "scale", "interactive"], help="one table")
     parser.add_argument("--case", action="append", choices=list(CASES), help="one case of the first table; repeatable")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--images", type=int, default=3)
@@ -331,6 +379,8 @@ def main():
         mean_field(args.case or list(CASES), args.rounds, args.threads, args.images)
     if args.only in (None, "lattice"):
         lattice(args.rounds, args.images)
+    if args.only in (None, "random"):
+        random_points(args.rounds, args.threads)
     if args.only in (None, "simplecrf"):
         simple_crf(args.rounds, args.images)
     if args.only in (None, "memory"):

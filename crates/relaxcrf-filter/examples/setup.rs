@@ -88,7 +88,8 @@ fn photograph(width: usize, height: usize, noise: f32, sigma_xy: f32, sigma_rgb:
     let mut features = Vec::with_capacity(5 * width * height);
     for a in 0..width * height {
         let (x, y) = ((a % width) as f32, (a / width) as f32);
-        let patch = ((x / 90.0).sin() + (y / 70.0).cos() > 0.3) as u8 + 2 * ((x + 2.0 * y) / 150.0).sin().gt(&0.2) as u8;
+        let patch = ((x / 90.0).sin() + (y / 70.0).cos() > 0.3) as u8
+            + 2 * ((x + 2.0 * y) / 150.0).sin().gt(&0.2) as u8;
         features.extend([x / sigma_xy, y / sigma_xy]);
         for channel in 0..3 {
             let shade = 20.0 * ((x + 3.0 * channel as f32) / 60.0).sin() * (y / 45.0).cos();

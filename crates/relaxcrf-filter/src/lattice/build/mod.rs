@@ -104,8 +104,6 @@ struct Builder<'p, W> {
     /// Points taken so far.
     taken: usize,
     local: Local<W>,
-    /// Of the simplex that got its ids last: the keys and the ids.
-    last: ([W; MAX_PACKED_VERTICES], [u32; MAX_PACKED_VERTICES]),
     /// From one vertex of a simplex to the next, by the coordinate that falls.
     rises: [W; MAX_PACKED_VERTICES],
     new_runs: Vec<NewRun<W>>,
@@ -116,8 +114,6 @@ impl<'p, W: Word> Builder<'p, W> {
         memory.table.reset(points / 4);
         memory.seen.clear();
         memory.seen.resize(SIMPLICES, (W::ZERO, 0, MISSING));
-        // Coordinates lie above their origin, so no vertex has this key.
-        let nowhere = W::ZERO;
         Self {
             packing,
             memory,
@@ -131,7 +127,6 @@ impl<'p, W: Word> Builder<'p, W> {
                 run_ends: Vec::with_capacity(points / 2),
                 ids: Vec::with_capacity(points / 2 * m),
             },
-            last: ([nowhere; MAX_PACKED_VERTICES], [MISSING; MAX_PACKED_VERTICES]),
             rises: std::array::from_fn(|falling| packing.rise(falling)),
             new_runs: Vec::with_capacity(POINTS_PER_BLOCK),
         }
@@ -147,7 +142,7 @@ impl<'p, W: Word> Builder<'p, W> {
         self.local.block_runs.push(self.local.run_ends.len() as u32);
         self.new_runs.clear();
         let mut last = None;
-        let mut keys = self.last.0;
+        let mut keys = [W::ZERO; MAX_PACKED_VERTICES];
         for (place, (&base, &steps)) in bases.iter().zip(steps).enumerate() {
             if last == Some((base, steps)) {
                 if let Some(end) = self.local.run_ends.last_mut() {
@@ -167,10 +162,8 @@ impl<'p, W: Word> Builder<'p, W> {
             self.memory.seen[slot] = (base, steps, run);
             let mut key = base;
             for k in 0..M {
-                if keys[k] != key {
-                    self.memory.table.prefetch(key);
-                    keys[k] = key;
-                }
+                self.memory.table.prefetch(key);
+                keys[k] = key;
                 key = key.plus(self.rises[(steps >> (3 * k) & 7) as usize]);
             }
             self.new_runs.push(NewRun { same_as: MISSING, keys });
@@ -179,30 +172,12 @@ impl<'p, W: Word> Builder<'p, W> {
         for run in 0..self.new_runs.len() {
             let NewRun { same_as, keys } = self.new_runs[run];
             if same_as == MISSING {
-                self.add_simplex::<M>(keys);
+                (0..M).for_each(|k| self.insert(k, keys[k]));
             } else {
                 let at = same_as as usize * M;
                 self.local.ids.extend_from_within(at..at + M);
             }
         }
-    }
-
-    /// Gives a simplex its ids. It shares most vertices with that before it, which are not looked up again.
-    #[inline(always)]
-    fn add_simplex<const M: usize>(&mut self, keys: [W; MAX_PACKED_VERTICES]) {
-        let (known, ids) = &mut self.last;
-        for k in 0..M {
-            if keys[k] == known[k] {
-                continue;
-            }
-            let inserted = self.memory.table.insert(keys[k]);
-            if inserted.is_new {
-                self.local.classes[k].push((keys[k], inserted.number));
-            }
-            ids[k] = inserted.number;
-        }
-        *known = keys;
-        self.local.ids.extend_from_slice(&ids[..M]);
     }
 
     /// The next point, for dimensions whose steps do not fit a word.
