@@ -161,9 +161,9 @@ impl<'p, W: Word> Builder<'p, W> {
             }
             self.memory.seen[slot] = (base, steps, run);
             let mut key = base;
-            for k in 0..M {
+            for (k, place) in keys[..M].iter_mut().enumerate() {
                 self.memory.table.prefetch(key);
-                keys[k] = key;
+                *place = key;
                 key = key.plus(self.rises[(steps >> (3 * k) & 7) as usize]);
             }
             self.new_runs.push(NewRun { same_as: MISSING, keys });

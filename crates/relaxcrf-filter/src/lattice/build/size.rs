@@ -65,13 +65,16 @@ impl LatticeSize {
     }
 }
 
+/// The keys and numbers of a band's vertices by remainder, and the number of runs.
+type Found<W> = (Vec<Vec<(W, u32)>>, usize);
+
 fn count<W: Word>(
     bands: &[Range<usize>],
     features: &(impl Fn(Range<usize>) -> Vec<f32> + Sync),
     embedding: &Embedding,
     packing: &Packing,
 ) -> Option<(usize, usize, usize)> {
-    let found: Vec<(Vec<Vec<(W, u32)>>, usize)> = bands
+    let found: Vec<Found<W>> = bands
         .par_iter()
         .map_init(Memory::default, |memory, band| {
             let rows = features(band.clone());

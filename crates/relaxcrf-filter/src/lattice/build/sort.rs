@@ -17,7 +17,7 @@ pub(super) fn sort_entries<W: Word>(entries: &mut Vec<(W, u32)>, bits: u32) {
         return;
     }
     let passes = bits.div_ceil(DIGIT_BITS) as usize;
-    let digit = |key: W, pass: usize| key.from_bit(pass as u32 * DIGIT_BITS) & (DIGITS - 1);
+    let digit = |key: W, pass: usize| key.bits_from(pass as u32 * DIGIT_BITS) & (DIGITS - 1);
     let mut counts = vec![0u32; passes * DIGITS];
     for &(key, _) in entries.iter() {
         for (pass, counts) in counts.chunks_exact_mut(DIGITS).enumerate() {

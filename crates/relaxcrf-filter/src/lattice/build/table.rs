@@ -17,7 +17,7 @@ pub(in crate::lattice) trait Word: Copy + Ord + Send + Sync + std::fmt::Debug {
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     /// The bits from `shift` on, as many as a number holds.
-    fn from_bit(self, shift: u32) -> usize;
+    fn bits_from(self, shift: u32) -> usize;
     fn hash(self) -> u64;
 }
 
@@ -49,7 +49,7 @@ macro_rules! word {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
-            fn from_bit(self, shift: u32) -> usize {
+            fn bits_from(self, shift: u32) -> usize {
                 (self >> shift) as usize
             }
             #[inline(always)]
@@ -255,7 +255,7 @@ mod tests {
             let start: u128 = packing.pack(|_| 3);
             let mut word = start;
             for axis in 0..=dims {
-                word = word.plus(packing.step(axis, word.from_bit(packing.coordinate_bits)));
+                word = word.plus(packing.step(axis, word.bits_from(packing.coordinate_bits)));
                 assert!(axis == dims || word != start);
             }
             assert_eq!(word, start, "the d+1 unit steps sum to zero");
