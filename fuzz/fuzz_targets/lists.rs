@@ -1,25 +1,7 @@
-//! The lists that the program reads: batch manifests and `pairs.csv`. The program has no library, so its parsers
-//! are taken by their paths, with stand-ins for the few names they use.
+//! Lists in files: batch manifests and `pairs.csv`. The program has no library, so the parser of manifests is taken by
+//! its path, with stand-ins for the names it uses.
 #![no_main]
 #![allow(dead_code)]
-
-mod args {
-    use std::path::PathBuf;
-
-    #[derive(Debug, Clone)]
-    pub struct TruthArgs {
-        pub truth: Option<PathBuf>,
-        pub scale: Option<f64>,
-        pub truth_right: Option<PathBuf>,
-        pub visible: Option<PathBuf>,
-    }
-}
-
-mod specs {
-    pub fn extension(path: &std::path::Path) -> String {
-        path.extension().map(|e| e.to_string_lossy().to_ascii_lowercase()).unwrap_or_default()
-    }
-}
 
 mod items {
     use std::path::PathBuf;
@@ -43,8 +25,8 @@ mod items {
 
 #[path = "../../crates/relaxcrf-cli/src/commands/batch/manifest.rs"]
 mod manifest;
-#[path = "../../crates/relaxcrf-cli/src/commands/reproduce/pairs.rs"]
-mod pairs;
+
+use relaxcrf_lab::reproduce::pairs;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let dir = tempfile::tempdir().unwrap();

@@ -45,12 +45,12 @@ fn by_windows(path: &Path, raster: Option<Raster>) {
                 continue;
             }
             let part = raster.read(&[rows.clone(), columns.clone()]).expect("a part of what was read whole");
-            let wanted: Vec<f32> = rows
+            let expected: Vec<f32> = rows
                 .clone()
                 .flat_map(|r| whole[(r * width + columns.start) * bands..][..columns.len() * bands].iter())
                 .copied()
                 .collect();
-            assert!(same(&part, &wanted), "rows {rows:?}, columns {columns:?}");
+            assert!(same(&part, &expected), "rows {rows:?}, columns {columns:?}");
         }
     }
 }

@@ -105,8 +105,12 @@ pub fn contract(data: &[u8]) {
     let parts = apply(filter, Direction::Forward, &indicator, 3);
     for a in 0..n {
         let weights = &table[3 * usize::from(bins[a])..][..3];
-        let wanted: f32 = parts[3 * a..][..3].iter().zip(weights).map(|(p, w)| p * w).sum();
-        assert!((binned[a] - wanted).abs() <= 10.0 * bound(a, wanted, weights), "{} {wanted}", binned[a]);
+        let expected: f32 = parts[3 * a..][..3].iter().zip(weights).map(|(p, w)| p * w).sum();
+        assert!(
+            (binned[a] - expected).abs() <= 10.0 * bound(a, expected, weights),
+            "{} {expected}",
+            binned[a]
+        );
     }
 
     // Contributions of the ordered filter cancel, whatever the way.

@@ -27,7 +27,7 @@ pub fn number(data: &mut Unstructured, odd: &[f32]) -> f32 {
     }
 }
 
-/// As many numbers as wanted.
+/// A given number of numbers.
 pub fn numbers(data: &mut Unstructured, count: usize, odd: &[f32]) -> Vec<f32> {
     (0..count).map(|_| number(data, odd)).collect()
 }

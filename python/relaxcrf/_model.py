@@ -302,7 +302,7 @@ def _without(shape: tuple, axis: int) -> tuple:
 
 
 def _parse_compatibility(given: Any, labels: int) -> tuple:
-    wanted = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
+    expected = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
     if isinstance(given, str):
         name, _, truncation = given.partition(":")
         if name == "potts" and not truncation:
@@ -312,11 +312,11 @@ def _parse_compatibility(given: Any, labels: int) -> tuple:
                 return ("linear", [float(truncation)] if truncation else [])
         except ValueError:
             pass
-        raise ArgumentError(f"compatibility is {shown(given)}, but must be {wanted}")
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}")
     try:
         array = as_float32(given, "compatibility")
     except DtypeError as e:
-        raise ArgumentError(f"compatibility is {shown(given)}, but must be {wanted}") from e
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}") from e
     if array.shape == (labels,):
         return ("per-label", array.tolist())
     if array.shape == (labels, labels):

@@ -113,8 +113,8 @@ def _checked(preset: Preset, where: str) -> Preset:
         entries = several(given, len(keys))
         values = tuple(map(number, entries or (), [f"{name}.{key}" for key in keys]))
         if not values or not all(np.isfinite(values)) or min(values[:-1]) <= 0 or values[-1] < 0:
-            wanted = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
-            raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
+            expected = f"({', '.join(keys)}), sigmas positive and weights 0 or more"
+            raise ArgumentError(f"{name} is {shown(given)}, but must be {expected}")
         kernels[kernel] = values
     method = text(preset.method, f"{where}: method")
     try:

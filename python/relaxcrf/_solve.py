@@ -185,11 +185,11 @@ def solve(
             bar.set_postfix_str(f"{now.method}: energy {now.energy:.6g}")
         return callback(now) if callback is not None else False
 
-    wanted = callback is not None or bar is not None
+    is_followed = callback is not None or bar is not None
     try:
         found, error = _core.solve(
             model._core, method, _start(model, init), max_iter, tol, time_limit, until_gap, seed, threads,
-            tell if wanted else None,
+            tell if is_followed else None,
         )
     finally:
         if bar is not None:
@@ -234,11 +234,11 @@ def _start(model: Model, init: Any) -> Optional[np.ndarray]:
         certain = np.zeros((labels.size, model.labels), np.float32)
         certain[np.arange(labels.size), labels] = 1
         return certain
-    wanted = list(model.shape)
-    wanted.insert(model.label_axis, model.labels)
-    if array.shape != tuple(wanted):
+    expected = list(model.shape)
+    expected.insert(model.label_axis, model.labels)
+    if array.shape != tuple(expected):
         raise ShapeError(
-            f"init has shape {array.shape}, but {tuple(wanted)} (probabilities) or {model.shape} (labels) is needed"
+            f"init has shape {array.shape}, but {tuple(expected)} (probabilities) or {model.shape} (labels) is needed"
         )
     axis = axis_of(model.label_axis, array.ndim, "label_axis", "init")
     return rows_of(as_float32(array, "init"), axis)

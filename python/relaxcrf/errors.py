@@ -1,7 +1,7 @@
 """Exceptions and the warning of relaxcrf.
 
 All exceptions derive from `RelaxcrfError` and from the built-in that fits, so ``except ValueError`` works as well.
-Messages name what was given, what is wanted and, where there is one, the likely fix.
+Messages name what was given, what was expected and, where there is one, the likely fix.
 """
 
 __all__ = [

@@ -34,11 +34,11 @@ def chunked(image, p, chunk):
 
 def test_a_cluster_gives_the_tiled_labels(client):
     image, p = mosaic()
-    wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
+    expected = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
     lazy = relaxcrf.dask.refine(*chunked(image, p, 50), NARROW)
-    assert lazy.dtype == np.uint8 and lazy.shape == wanted.shape and lazy.chunks == ((50, 50, 50, 10),) * 2
+    assert lazy.dtype == np.uint8 and lazy.shape == expected.shape and lazy.chunks == ((50, 50, 50, 10),) * 2
     got = lazy.compute()
-    assert (got == wanted).all()
+    assert (got == expected).all()
     assert (relaxcrf.dask.refine(*chunked(image, p, 50), NARROW, method="mf5").compute()
             == relaxcrf.refine_tiled(image, p, NARROW, tile=50, method="mf5")).all()
 
@@ -57,16 +57,16 @@ def test_uneven_and_narrow_chunks(chunk):
 
 def test_probabilities_meta_and_other_axes():
     image, p = mosaic(parts=3)
-    wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=60, output="probabilities")
+    expected = relaxcrf.refine_tiled(image, p, NARROW, tile=60, output="probabilities")
     lazy = relaxcrf.dask.refine(*chunked(image, p, 60), NARROW, output="probabilities")
     assert lazy.dtype == np.float32 and isinstance(lazy._meta, np.ndarray) and lazy.shape == p.shape
-    assert (lazy.compute(scheduler="sync") == wanted).all()
+    assert (lazy.compute(scheduler="sync") == expected).all()
     turned = relaxcrf.dask.refine(
         da.from_array(np.moveaxis(image, -1, 0), chunks=(3, 60, 60)),
         da.from_array(np.moveaxis(p, 0, -1), chunks=(120, 50, 1)),
         NARROW, label_axis=-1, channel_axis=0, output="probabilities",
     )
-    assert np.array_equal(turned.compute(scheduler="sync"), np.moveaxis(wanted, 0, -1))
+    assert np.array_equal(turned.compute(scheduler="sync"), np.moveaxis(expected, 0, -1))
     grey = relaxcrf.dask.refine(da.from_array(image[..., 0], chunks=60), p, NARROW)
     assert (grey.compute(scheduler="sync") == relaxcrf.refine_tiled(image[..., 0], p, NARROW, tile=60)).all()
 
@@ -81,11 +81,11 @@ def test_xarray_keeps_its_coordinates():
     result = relaxcrf.dask.refine(pixels, scores, NARROW, label_axis="class", channel_axis="band")
     assert result.dims == ("y", "x") and (result.x == x).all() and int(result.spatial_ref) == 32633
     assert result.chunks == ((60, 60), (60, 60))
-    wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=60)
-    assert (result.compute(scheduler="sync").values == wanted).all()
+    expected = relaxcrf.refine_tiled(image, p, NARROW, tile=60)
+    assert (result.compute(scheduler="sync").values == expected).all()
     q = relaxcrf.dask.refine(pixels, scores, NARROW, output="probabilities")
     assert q.dims == scores.dims and list(q["class"].values) == ["a", "b"]
-    assert (q.compute(scheduler="sync").values.argmax(axis=0) == wanted).all()
+    assert (q.compute(scheduler="sync").values.argmax(axis=0) == expected).all()
     with pytest.raises(ArgumentError, match="dimensions"):
         relaxcrf.dask.refine(pixels, scores, NARROW, label_axis="nope")
 

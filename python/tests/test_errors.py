@@ -1,4 +1,4 @@
-"""Wrong input: what was given, what is wanted, what to do."""
+"""Wrong input: what was given, what was expected, what to do."""
 
 import re
 

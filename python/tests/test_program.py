@@ -41,18 +41,18 @@ def write(folder, image, probabilities):
 
 def same_everywhere(run, folder, image, p, options=(), **arguments):
     picture, probs = write(folder, image, p)
-    wanted = relaxcrf.refine(image, p, **arguments)
+    expected = relaxcrf.refine(image, p, **arguments)
     run("segment", picture, "--probs", probs, "-o", "one.npy", *options)
-    np.testing.assert_array_equal(np.load(folder / "one.npy"), wanted)
+    np.testing.assert_array_equal(np.load(folder / "one.npy"), expected)
     run("batch", "images", "-o", "out", "--format", "npy", *options)
-    np.testing.assert_array_equal(np.load(folder / "out" / "labels" / "a.npy"), wanted)
+    np.testing.assert_array_equal(np.load(folder / "out" / "labels" / "a.npy"), expected)
     run("segment", picture, "--probs", probs, "-o", "tiles.npy", "--tile", 1024, *options)
-    np.testing.assert_array_equal(np.load(folder / "tiles.npy"), wanted)
-    np.testing.assert_array_equal(relaxcrf.refine_tiled(image, p, tile=1024, **arguments), wanted)
-    np.testing.assert_array_equal(relaxcrf.batch([image], [p], **arguments)[0], wanted)
-    np.testing.assert_array_equal(relaxcrf.refine(image, p, output="result", **arguments).labels, wanted)
+    np.testing.assert_array_equal(np.load(folder / "tiles.npy"), expected)
+    np.testing.assert_array_equal(relaxcrf.refine_tiled(image, p, tile=1024, **arguments), expected)
+    np.testing.assert_array_equal(relaxcrf.batch([image], [p], **arguments)[0], expected)
+    np.testing.assert_array_equal(relaxcrf.refine(image, p, output="result", **arguments).labels, expected)
     np.testing.assert_array_equal(
-        relaxcrf.refine(image, p, output="probabilities", **arguments).argmax(0), wanted
+        relaxcrf.refine(image, p, output="probabilities", **arguments).argmax(0), expected
     )
 
 

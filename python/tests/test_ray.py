@@ -107,15 +107,15 @@ def test_two_workers_and_one_that_dies(ray, tmp_path):
 
     rows = voc()
     assert len(rows) >= 10 and len({r["image"].shape for r in rows}) > 1
-    wanted = {r["name"]: relaxcrf.refine(r["image"], r["probabilities"]) for r in rows}
+    expected = {r["name"]: relaxcrf.refine(r["image"], r["probabilities"]) for r in rows}
     data = ray.data.from_items(rows, override_num_blocks=4)
     options = {"batch_size": 2, "num_cpus": 1, "compute": ray.data.ActorPoolStrategy(size=2)}
     arguments = {"marker": str(tmp_path / "died"), "drop": INPUTS}
     done = data.map_batches(Mortal, fn_constructor_kwargs=arguments, **options)
     found = {row["name"]: np.asarray(row["labels"]) for row in done.iter_rows()}
-    assert set(found) == set(wanted)
+    assert set(found) == set(expected)
     for name, labels in found.items():
-        assert labels.shape == wanted[name].shape and (labels == wanted[name]).all(), name
+        assert labels.shape == expected[name].shape and (labels == expected[name]).all(), name
     assert (tmp_path / "died").exists()
 
 

@@ -111,8 +111,8 @@ def test_calls_with_one_thread_each_do_not_wait_for_each_other():
 
 
 def start_methods():
-    wanted = ["fork", "spawn", "forkserver"]
-    return [m for m in wanted if m in multiprocessing.get_all_start_methods()]
+    expected = ["fork", "spawn", "forkserver"]
+    return [m for m in expected if m in multiprocessing.get_all_start_methods()]
 
 
 @pytest.mark.parametrize("method", start_methods())

@@ -51,18 +51,18 @@ def test_seams_are_no_worse_than_the_rest():
 @pytest.mark.filterwarnings("ignore:label .* at every pixel has lower energy")
 def test_axes_dtypes_and_destinations(tmp_path):
     image, p = mosaic(parts=3)
-    wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
+    expected = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
     options = {"tile": 50, "label_axis": -1, "channel_axis": 0}
     turned = relaxcrf.refine_tiled(np.moveaxis(image, -1, 0), np.moveaxis(p, 0, -1), NARROW, **options)
-    assert (turned == wanted).all()
-    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", np.uint16, wanted.shape)
+    assert (turned == expected).all()
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", np.uint16, expected.shape)
     np.save(tmp_path / "p.npy", p)
     mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
     assert relaxcrf.refine_tiled(image, mapped, NARROW, tile=50, out=out) is out
-    assert (np.load(tmp_path / "out.npy") == wanted).all()
+    assert (np.load(tmp_path / "out.npy") == expected).all()
     q = np.full(p.shape, -1, np.float32)
     relaxcrf.refine_tiled(image, p, NARROW, tile=50, out=q, output="probabilities")
-    assert (q.argmax(axis=0) == wanted).all() and np.allclose(q.sum(axis=0), 1, atol=1e-5)
+    assert (q.argmax(axis=0) == expected).all() and np.allclose(q.sum(axis=0), 1, atol=1e-5)
     grey = relaxcrf.refine_tiled(image[..., 0], p, NARROW, tile=50)
     assert (grey == relaxcrf.refine(image[..., 0], p, NARROW, output="probabilities").argmax(axis=0)).all()
 
@@ -96,12 +96,12 @@ def test_zarr_in_and_out(tmp_path):
         store = lambda name, like, chunks: zarr.create_array(  # noqa: E731
             str(tmp_path / f"{name}{version}"), shape=like.shape, chunks=chunks, dtype=like.dtype, zarr_format=version
         )
-        wanted = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
+        expected = relaxcrf.refine_tiled(image, p, NARROW, tile=50)
         stored_image, stored = store("image", image, (32, 32, 3)), store("p", p, (2, 32, 32))
         stored_image[:], stored[:] = image, p
-        out = store("labels", wanted, (32, 32))
+        out = store("labels", expected, (32, 32))
         relaxcrf.refine_tiled(stored_image, stored, NARROW, tile=50, out=out)
-        assert (out[:] == wanted).all()
+        assert (out[:] == expected).all()
 
 
 def test_bad_arguments():

@@ -181,7 +181,7 @@ pub struct SegmentSource {
     pub labels: Option<PathBuf>,
 }
 
-/// Where `energy` takes its unary energies from: there, `--labels` is what is evaluated.
+/// Where `energy` takes its unary energies from: there, `--labels` is the labelling to evaluate.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct EnergySource {
@@ -335,7 +335,7 @@ pub struct LimitArgs {
     /// Most iterations of each stage [default: the method's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_iter: Option<u32>,
-    /// Stop a stage that gains less than this share of what the energy can change [default: the method's own]
+    /// Stop a stage when an iteration improves the objective by less than this fraction of the model's scale [default: the method's own]
     #[arg(long, value_name = "X", value_parser = specs::tolerance, allow_hyphen_values = true)]
     pub tol: Option<f64>,
     /// Stop after this time: 500ms, 2s, 1.5m
@@ -360,15 +360,15 @@ impl LimitArgs {
     }
 }
 
-/// More are a slip of the pen, and take the system's memory.
-pub const MOST_THREADS: u16 = 1024;
+/// Largest number of threads. More are a typing error, and would exhaust the system's memory.
+pub const MAX_THREADS: u16 = 1024;
 
-/// What every command shares.
+/// Options of every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "General")]
 pub struct CommonArgs {
     /// Threads [default: RAYON_NUM_THREADS, or all cores]. Results do not depend on it
-    #[arg(long, value_name = "N", env = "RELAXCRF_NUM_THREADS", value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_THREADS)))]
+    #[arg(long, value_name = "N", env = "RELAXCRF_NUM_THREADS", value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_THREADS)))]
     pub threads: Option<u16>,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]

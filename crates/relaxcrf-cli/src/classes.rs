@@ -29,7 +29,7 @@ pub struct Appearance {
     pub names: Vec<String>,
     /// Colours given by the user, if any, and the file they are from.
     given: Option<(usize, String)>,
-    /// Names that nobody asked for are used only if they fit.
+    /// Names from labels.json, without an option, are used only if they fit.
     found_names: bool,
 }
 
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn all_formats_of_a_palette_are_read_alike() {
+    fn palette_is_the_same_in_all_file_formats() {
         let expected = [class("sky", [128, 0, 1]), class("tall grass", [0, 255, 16])];
         for (name, text) in [
             ("a.txt", "# colours\n\n128 0 1 sky\r\n#00FF10 tall grass\n"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_palettes_say_where_and_what_is_expected() {
+    fn bad_palette_is_an_error_with_the_place_and_the_expected_form() {
         let many = "1 2 3\n".repeat(257);
         for (name, text, part) in [
             ("a.txt", "1 2 3\n1 2 300 x\n", "line 2 is `1 2 300 x`"),

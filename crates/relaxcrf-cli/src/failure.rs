@@ -20,12 +20,12 @@ pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// Whoever read our output has seen enough.
+/// Whether the reader of the output closed it, as `head` does.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Shows help or version as asked, or what is wrong with the command line.
+/// Shows help or version if asked for, else the mistake in the command line.
 pub fn explain_usage(usage: &clap::Error) -> ExitCode {
     if usage.use_stderr() && usage.kind() != clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     {
@@ -36,7 +36,7 @@ pub fn explain_usage(usage: &clap::Error) -> ExitCode {
         let text = usage.render().to_string();
         complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     } else {
-        // Nobody is left to tell if even this fails.
+        // If this fails, there is no place to report it.
         let _ = usage.print();
     }
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
@@ -45,11 +45,11 @@ pub fn explain_usage(usage: &clap::Error) -> ExitCode {
 /// Runs the program; a panic becomes one line that asks for a report, and exit code 1.
 pub fn guard(program: impl FnOnce() -> ExitCode + panic::UnwindSafe) -> ExitCode {
     panic::set_hook(Box::new(|info| {
-        // What a decoder does not survive becomes an error of its file.
+        // A panic of a decoder becomes an error of its file.
         if relaxcrf_io::is_decoding() {
             return;
         }
-        // Threads may fall one after the other; the first says it all.
+        // Several threads may panic; the first message is enough.
         static SAID: AtomicBool = AtomicBool::new(false);
         if !SAID.swap(true, Ordering::Relaxed) {
             complain(&apology(info));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_a_failure_and_says_where() {
+    fn panic_becomes_exit_code_1_and_a_message_with_its_place() {
         let code = guard(|| panic!("two\nlines"));
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::FAILURE));
         let seen = std::sync::Arc::new(std::sync::Mutex::new(String::new()));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pipe_is_no_failure() {
+    fn broken_pipe_counts_as_success() {
         let broken = io::Error::from(io::ErrorKind::BrokenPipe);
         assert_eq!(format!("{:?}", exit_code(Err(broken.into()))), format!("{:?}", ExitCode::SUCCESS));
         let denied = io::Error::from(io::ErrorKind::PermissionDenied);

@@ -1,5 +1,5 @@
-//! How long a run will take, timed on a piece of the problem: iterations differ from image to image, so this is a
-//! forecast and no promise.
+//! Forecast of a run's time, from a timed piece of the problem. The number of iterations differs between images, so the
+//! forecast may be wrong.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use relaxcrf_lab::inputs;
 use relaxcrf_lab::options::ModelOptions;
 use relaxcrf_lab::parallel::STACK;
 
-/// Most pixels of the piece: large enough that kernels are as wide as usual, small enough for a moment's work.
-const MOST_PIXELS: usize = 1 << 14;
+/// Largest number of pixels of the piece. Large enough for kernels of the usual width, small enough to be quick.
+const MAX_PIXELS: usize = 1 << 14;
 
 /// Seconds per pixel on one thread, from the middle of an image with its unary energies.
 pub fn seconds_per_pixel(
@@ -40,22 +40,22 @@ pub fn seconds_per_pixel(
 
 /// Columns and lines in the middle of an image, in its own proportions.
 fn middle(width: usize, height: usize) -> (Range<usize>, Range<usize>) {
-    let share = (MOST_PIXELS as f64 / (width * height) as f64).sqrt().min(1.0);
+    let scale = (MAX_PIXELS as f64 / (width * height) as f64).sqrt().min(1.0);
     let part = |whole: usize| {
-        let length = ((whole as f64 * share) as usize).clamp(1, whole);
+        let length = ((whole as f64 * scale) as usize).clamp(1, whole);
         let start = (whole - length) / 2;
         start..start + length
     };
     (part(width), part(height))
 }
 
-/// Some columns of some lines of an array with so many values a pixel.
+/// Cuts columns and lines out of an array with `each` values per pixel.
 fn cut(values: &[f32], width: usize, each: usize, columns: &Range<usize>, lines: &Range<usize>) -> Vec<f32> {
     let line = |y: usize| &values[(y * width + columns.start) * each..(y * width + columns.end) * each];
     lines.clone().flat_map(line).copied().collect()
 }
 
-/// A length of time for people.
+/// Formats a duration for people.
 pub fn shown_time(seconds: f64) -> String {
     match seconds {
         s if s < 1.0 => format!("{:.0} ms", 1e3 * s),
@@ -70,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_come_from_the_middle() {
+    fn timed_piece_is_cut_from_the_middle() {
         assert_eq!(middle(100, 50), (0..100, 0..50));
         let (columns, lines) = middle(1000, 500);
-        assert!(columns.len() * lines.len() <= MOST_PIXELS && columns.len().abs_diff(2 * lines.len()) <= 1);
+        assert!(columns.len() * lines.len() <= MAX_PIXELS && columns.len().abs_diff(2 * lines.len()) <= 1);
         assert_eq!(columns.start + columns.end, 1000 - columns.len() % 2);
         assert_eq!(middle(1, 1 << 20).0, 0..1);
         let values: Vec<f32> = (0..24).map(|v| v as f32).collect();

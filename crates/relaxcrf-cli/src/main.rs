@@ -4,13 +4,13 @@
 //! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
 
 mod args;
+mod class_fractions;
 mod classes;
 mod commands;
 mod failure;
 mod forecast;
 mod memory;
 mod progress;
-mod shares;
 mod specs;
 mod spellings;
 mod terminal;

@@ -1,4 +1,4 @@
-//! What a run will need, found before it is taken, and who may have it.
+//! Memory of a run: estimated before it is taken, and divided among jobs.
 
 use std::path::Path;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::terminal::print_json;
 /// The program itself, its threads and the allocator's slack.
 const PROGRAM: u64 = 16 << 20;
 
-/// What one problem needs.
+/// Memory that one problem needs.
 #[derive(Debug, Clone)]
 pub struct Needs {
     /// Image and unaries, for messages.
@@ -102,7 +102,7 @@ impl Needs {
         Self { what, pixels, labels, method: method.to_string(), peak: peak + picture + PROGRAM }
     }
 
-    /// What `--dry-run` says; `seconds` on one thread, if known.
+    /// Prints the answer to `--dry-run`; `seconds` on one thread, if known.
     pub fn show(&self, seconds: Option<f64>, json: bool) -> Result<()> {
         if json {
             return print_json(&Forecast {
@@ -122,7 +122,7 @@ impl Needs {
         ]))
     }
 
-    /// Fails if that is more than `limit`, and says what would help.
+    /// Fails if the problem needs more than `limit`; the error says what helps.
     pub fn check(&self, limit: u64) -> Result<()> {
         if self.peak <= limit {
             return Ok(());
@@ -169,7 +169,7 @@ pub struct Budget {
     freed: Condvar,
 }
 
-/// A share of a budget; given back when dropped.
+/// Part of a budget that one job holds; given back when dropped.
 #[derive(Debug)]
 pub struct Room<'b> {
     budget: &'b Budget,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_never_exceeded_and_never_stuck() {
+    fn budget_is_never_exceeded_and_never_deadlocks() {
         let budget = Budget::new(100 + PROGRAM);
         let (now, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {

@@ -98,7 +98,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter that says what is being prepared until the run starts; silent if `quiet`.
+    /// A meter that shows `preparing` until the run starts; silent if `quiet`.
     pub fn new(quiet: bool, preparing: &str) -> Self {
         Self::of_part(quiet, Part::whole(), preparing)
     }
@@ -165,30 +165,30 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// `done` of `total` are there already.
+    /// Starts with `done` of `total` results.
     pub fn new(quiet: bool, total: usize, done: usize) -> Self {
         let display = Display::new(quiet, Part::whole(), Some(total as u64), State::default());
         display.style("{elapsed:>4} {bar:24} {pos}/{len} {per_sec} {eta:>4} left  {msg}");
         display.bar.set_position(done as u64);
-        // What earlier runs did says nothing about how fast this one is.
+        // Results of earlier runs say nothing about the pace of this one.
         display.bar.reset_eta();
         display.update(|state| state.count("done", total as u64, done as u64, None));
         Self { display }
     }
 
-    /// Says what is counted, in the plural.
+    /// Names the counted items, in the plural.
     pub fn counting(self, unit: &'static str) -> Self {
         self.display.update(|state| state.unit = unit);
         self
     }
 
-    /// One more is there that had been made before, and tells nothing about the pace.
+    /// Counts a result of an earlier run, which is left out of the pace.
     pub fn skip(&self) {
         self.display.bar.inc(1);
         self.display.update(|state| (state.done, state.skipped) = (state.done + 1, state.skipped + 1));
     }
 
-    /// Something went wrong and the rest goes on.
+    /// Shows an error that does not end the run.
     pub fn complain(&self, text: &str) {
         self.display.bar.suspend(|| complain(text));
     }

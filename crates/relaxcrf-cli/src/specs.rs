@@ -1,6 +1,6 @@
 //! Option values that only the program knows: durations, gaps, amounts, output files.
 //!
-//! Each says what it got and what it wanted, because clap shows these texts as they are.
+//! Each error says what was given and what was expected, because clap shows these texts as they are.
 
 mod batch;
 mod tiles;
@@ -18,22 +18,22 @@ type Parsed<T> = Result<T, String>;
 
 /// A time such as `500ms`, `2s`, `1.5m`; a bare number is seconds.
 pub fn duration(text: &str) -> Parsed<Duration> {
-    let wanted = "wanted a time such as 500ms, 2s or 1.5m";
+    let hint = "expected a time such as 500ms, 2s or 1.5m";
     let (digits, unit) = [("ms", 1e-3), ("s", 1.0), ("m", 60.0)]
         .iter()
         .find_map(|&(name, unit)| text.strip_suffix(name).map(|digits| (digits, unit)))
         .unwrap_or((text, 1.0));
-    let amount: f64 = digits.trim().parse().map_err(|_| wanted.to_string())?;
-    Duration::try_from_secs_f64(amount * unit).map_err(|_| format!("neither negative nor endless; {wanted}"))
+    let amount: f64 = digits.trim().parse().map_err(|_| hint.to_string())?;
+    Duration::try_from_secs_f64(amount * unit).map_err(|_| format!("neither negative nor endless; {hint}"))
 }
 
 /// A relative gap: `0.1%` or `0.001`.
 pub fn gap(text: &str) -> Parsed<f64> {
-    let wanted = "wanted a share of the energy, 0 or more, such as 0.1% or 0.001";
+    let hint = "expected a fraction of the energy, 0 or more, such as 0.1% or 0.001";
     let (digits, unit) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 0.01));
     match digits.trim().parse::<f64>() {
         Ok(value) if value >= 0.0 && value.is_finite() => Ok(value * unit),
-        _ => Err(wanted.into()),
+        _ => Err(hint.into()),
     }
 }
 
@@ -41,7 +41,7 @@ pub fn gap(text: &str) -> Parsed<f64> {
 pub fn tolerance(text: &str) -> Parsed<f64> {
     match text.trim().parse::<f64>() {
         Ok(value) if value >= 0.0 && value.is_finite() => Ok(value),
-        _ => Err("wanted a finite number, 0 or more, such as 1e-6".into()),
+        _ => Err("expected a finite number, 0 or more, such as 1e-6".into()),
     }
 }
 
@@ -49,57 +49,57 @@ pub fn tolerance(text: &str) -> Parsed<f64> {
 pub fn confidence(text: &str) -> Parsed<f32> {
     match text.trim().parse::<f32>() {
         Ok(value) if value > 0.0 && value < 1.0 => Ok(value),
-        _ => Err("wanted a probability above 0 and below 1, such as 0.7".into()),
+        _ => Err("expected a probability above 0 and below 1, such as 0.7".into()),
     }
 }
 
 /// A label map to write: `.png` or `.npy`.
 pub fn label_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["png", "npy", "tif", "tiff"], "wanted a name that ends in .png (indexed), .npy or .tif")
+    output(text, &["png", "npy", "tif", "tiff"], "expected a name that ends in .png (indexed), .npy or .tif")
 }
 
 /// An array to write: `.npy`.
 pub fn array_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["npy"], "wanted a name that ends in .npy")
+    output(text, &["npy"], "expected a name that ends in .npy")
 }
 
 /// A disparity map to write.
 pub fn disparity_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["png", "pfm", "npy"], "wanted a name that ends in .png (grey), .pfm or .npy")
+    output(text, &["png", "pfm", "npy"], "expected a name that ends in .png (grey), .pfm or .npy")
 }
 
 /// A colour picture to write.
 pub fn picture_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["png"], "wanted a name that ends in .png")
+    output(text, &["png"], "expected a name that ends in .png")
 }
 
 /// A page to write.
 pub fn page_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["html", "htm"], "wanted a name that ends in .html")
+    output(text, &["html", "htm"], "expected a name that ends in .html")
 }
 
 /// A table to write.
 pub fn csv_output(text: &str) -> Parsed<PathBuf> {
-    output(text, &["csv"], "wanted a name that ends in .csv")
+    output(text, &["csv"], "expected a name that ends in .csv")
 }
 
 /// A finite number above 0.
 pub fn positive(text: &str) -> Parsed<f64> {
     match text.trim().parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("wanted a finite number above 0, such as 0.01".into()),
+        _ => Err("expected a finite number above 0, such as 0.01".into()),
     }
 }
 
-fn output(text: &str, endings: &[&str], wanted: &str) -> Parsed<PathBuf> {
+fn output(text: &str, endings: &[&str], hint: &str) -> Parsed<PathBuf> {
     let found = extension(Path::new(text));
     if endings.contains(&found.as_str()) {
         return Ok(text.into());
     }
     if found.is_empty() {
-        return Err(format!("the name has no ending; {wanted}"));
+        return Err(format!("the name has no ending; {hint}"));
     }
-    Err(format!("the ending .{found} is unknown here; {wanted}"))
+    Err(format!("the ending .{found} is unknown here; {hint}"))
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_gaps() {
+    fn durations_and_gaps_are_read_with_units_and_bad_ones_refused() {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
         assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn output_names() {
+    fn output_names_with_unknown_endings_are_refused() {
         assert!(label_output("a/b.PNG").is_ok() && label_output("x.npy").is_ok());
         assert!(label_output("x.jpg").unwrap_err().contains(".jpg"));
         assert!(label_output("x").unwrap_err().contains("no ending"));

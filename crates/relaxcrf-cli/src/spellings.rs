@@ -59,7 +59,7 @@ mod tests {
     use crate::args::Cli;
 
     #[test]
-    fn spellings_are_no_options_of_ours() {
+    fn spellings_of_other_programs_are_not_options_of_this_one() {
         let command = Cli::command();
         for sub in command
             .get_subcommands()

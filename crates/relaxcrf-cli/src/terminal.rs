@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// One message on standard error. Nobody is left to tell if that fails.
+/// Shows one message on standard error. If that fails, there is no place to report it.
 pub fn complain(text: &str) {
     // Names in lists and files may hold anything, and a terminal would obey it.
     let harmless = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };

@@ -11,7 +11,7 @@ use relaxcrf_io::{Palette, write_labels, write_npy_f32};
 const SEGMENT: &str = "segment image.png --probs probs.npy -o out.png";
 
 #[test]
-fn missing_files() {
+fn missing_file_is_an_error_that_names_it() {
     let place = Place::new();
     for (line, name) in [
         ("segment gone.png --probs probs.npy -o out.png", "gone.png"),
@@ -28,7 +28,7 @@ fn missing_files() {
 }
 
 #[test]
-fn truncated_files() {
+fn truncated_file_is_an_error_that_names_it() {
     let place = Place::new();
     for name in ["image.png", "probs.npy", "truth.png"] {
         let whole = place.bytes(name);
@@ -46,7 +46,7 @@ fn truncated_files() {
 }
 
 #[test]
-fn corrupt_files() {
+fn corrupt_file_is_an_error_that_names_it() {
     let place = Place::new();
     place.write("noise", &(0..2000u32).map(|i| (i * i % 251) as u8).collect::<Vec<_>>());
     place.fails(
@@ -69,7 +69,7 @@ fn corrupt_files() {
 }
 
 #[test]
-fn directories_in_place_of_files() {
+fn directory_in_place_of_a_file_is_an_error() {
     let place = Place::new();
     fs::create_dir(place.path("folder")).unwrap();
     place.fails("segment folder --probs probs.npy -o out.png", 1, &["folder", "not a regular file"]);
@@ -81,11 +81,11 @@ fn directories_in_place_of_files() {
     );
     fs::create_dir(place.path("out.png")).unwrap();
     place.fails(SEGMENT, 1, &["out.png", "is a directory"]);
-    place.fails("demo --out image.png", 1, &["image.png", "is a file", "wanted a directory"]);
+    place.fails("demo --out image.png", 1, &["image.png", "is a file", "expected a directory"]);
 }
 
 #[test]
-fn sizes_that_disagree() {
+fn disagreeing_sizes_are_an_error_with_both_sizes() {
     let place = Place::new();
     let planes = place.planes();
     write_npy_f32(&place.path("turned.npy"), &[LABELS, WIDTH, HEIGHT], &planes).unwrap();
@@ -108,7 +108,7 @@ fn sizes_that_disagree() {
 }
 
 #[test]
-fn numbers_without_meaning() {
+fn meaningless_numbers_are_an_error_with_the_place() {
     let place = Place::new();
     let shape = [LABELS, HEIGHT, WIDTH];
     let with = |name: &str, value: f32| {
@@ -137,7 +137,7 @@ fn numbers_without_meaning() {
 }
 
 #[test]
-fn label_counts_out_of_range() {
+fn label_count_out_of_range_is_an_error() {
     let place = Place::new();
     write_npy_f32(&place.path("none.npy"), &[0, HEIGHT, WIDTH], &[]).unwrap();
     place.fails("segment image.png --unary none.npy -o out.png", 1, &["none.npy", "0 labels", "1 to 65535"]);
@@ -154,7 +154,7 @@ fn label_counts_out_of_range() {
 }
 
 #[test]
-fn labels_out_of_range() {
+fn label_out_of_range_is_an_error_with_the_place() {
     let place = Place::new();
     let mut labels = place.scene.truth.as_slice().to_vec();
     labels[9] = 77;
@@ -174,13 +174,13 @@ fn labels_out_of_range() {
 }
 
 #[test]
-fn kernels_that_make_no_sense() {
+fn bad_kernels_are_usage_errors() {
     let place = Place::new();
     for (option, texts) in [
         ("--gaussian -3:1", &["--gaussian", "-3", "positive"][..]),
         ("--gaussian 0:1", &["--gaussian", "sigma is 0", "positive"]),
         ("--gaussian nan:1", &["nan", "finite"]),
-        ("--gaussian 3", &["wanted SIGMA:WEIGHT"]),
+        ("--gaussian 3", &["expected SIGMA:WEIGHT"]),
         ("--gaussian 3:x", &["weight is `x`", "number"]),
         ("--gaussian 3:-1", &["weight is -1", "0 or more"]),
         ("--bilateral 80:13", &["2 part(s)", "SIGMA_XY:SIGMA_RGB:WEIGHT"]),
@@ -210,7 +210,7 @@ fn kernels_that_make_no_sense() {
 }
 
 #[test]
-fn methods_and_limits_that_make_no_sense() {
+fn bad_methods_and_limits_are_usage_errors() {
     let place = Place::new();
     for (option, texts) in [
         ("--method magic", &["magic", "known methods", "mf5"][..]),
@@ -237,7 +237,7 @@ fn methods_and_limits_that_make_no_sense() {
 }
 
 #[test]
-fn outputs_that_cannot_be() {
+fn impossible_outputs_are_refused_before_the_run() {
     let place = Place::new();
     let to = |out: &str| format!("segment image.png --probs probs.npy -o {out}");
     place.fails(&to("no/such/out.png"), 1, &["no/such/out.png", "no/such does not exist"]);
@@ -255,7 +255,7 @@ fn outputs_that_cannot_be() {
 
 #[cfg(unix)]
 #[test]
-fn a_directory_without_permission() {
+fn directory_without_permission_is_an_error() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new();
     let locked = place.path("locked");

@@ -116,15 +116,15 @@ impl Place {
 }
 
 #[test]
-fn any_number_of_jobs_makes_the_bytes_of_single_runs() {
+fn batch_writes_the_bytes_of_single_runs_for_any_number_of_jobs() {
     let place = Place::new(7);
     let options = "--method qp+dc-neg --gaussian 2:1 --bilateral 20:13:4";
-    let wanted = place.single_runs(options);
+    let expected = place.single_runs(options);
     for jobs in [1, 2, 3] {
         let summary =
             place.run(&format!("batch set -o out{jobs} --jobs {jobs} --save-probs --json {options}")).json();
         assert_eq!((summary["done"].as_u64(), summary["failed"].as_u64()), (Some(7), Some(0)), "{summary}");
-        assert_eq!(place.results(&format!("out{jobs}")), wanted, "{jobs} jobs");
+        assert_eq!(place.results(&format!("out{jobs}")), expected, "{jobs} jobs");
     }
     for record in place.log("out2/log.jsonl") {
         for number in ["energy", "lower_bound", "gap", "seconds", "changed"] {
@@ -136,7 +136,7 @@ fn any_number_of_jobs_makes_the_bytes_of_single_runs() {
 }
 
 #[test]
-fn what_is_finished_is_known_by_content_not_by_name() {
+fn finished_images_are_recognised_by_content_not_by_name() {
     let place = Place::new(5);
     let line = "batch set -o out --method mf5 --json";
     let counts = |line: &str| {
@@ -151,7 +151,7 @@ fn what_is_finished_is_known_by_content_not_by_name() {
         [0, 5, 0],
         "the number of jobs changes no result"
     );
-    assert_eq!(place.log("out/log.jsonl").len(), 5, "what is not done is not logged");
+    assert_eq!(place.log("out/log.jsonl").len(), 5, "unfinished images are not logged");
     // Another image under the old name.
     fs::copy(place.path("set/images/im00.png"), place.path("set/images/im03.png")).unwrap();
     fs::copy(place.path("set/probs/im00.npy"), place.path("set/probs/im03.npy")).unwrap();
@@ -173,7 +173,7 @@ fn what_is_finished_is_known_by_content_not_by_name() {
 }
 
 #[test]
-fn bad_images_are_reported_and_the_rest_goes_on() {
+fn bad_images_are_reported_and_the_others_finished() {
     let place = Place::new(9);
     let good = place.single_runs("--method mf5");
     let image = |k: usize| place.path(&format!("set/images/im{k:02}.png"));
@@ -219,7 +219,7 @@ fn bad_images_are_reported_and_the_rest_goes_on() {
 
 #[cfg(unix)]
 #[test]
-fn an_unreadable_file_is_reported() {
+fn unreadable_file_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let place = Place::new(3);
     let path = place.path("set/probs/im01.npy");
@@ -238,7 +238,7 @@ fn an_unreadable_file_is_reported() {
 fn on_a_small_disk(place: &Place, kilobytes: usize, line: &str) -> Option<Outcome> {
     fs::create_dir_all(place.path("out")).unwrap();
     let binary = env!("CARGO_BIN_EXE_relaxcrf");
-    // What is left on the small disk is copied out before it disappears.
+    // The files on the small disk are copied before it is unmounted.
     let script = format!(
         "mount -t tmpfs -o size={kilobytes}k none out || exit 77; {binary} {line}; code=$?; cp -r out kept; exit $code"
     );
@@ -256,9 +256,9 @@ fn on_a_small_disk(place: &Place, kilobytes: usize, line: &str) -> Option<Outcom
 }
 
 #[test]
-fn a_full_disk_is_reported_and_survived() {
+fn full_disk_is_reported_and_the_run_can_be_resumed() {
     let place = Place::sized(6, 3);
-    let wanted = place.single_runs("--method mf5");
+    let expected = place.single_runs("--method mf5");
     // Room for the labels of all and the beliefs of some.
     let Some(run) = on_a_small_disk(&place, 160, "batch set -o out --method mf5 --save-probs --jobs 2")
     else {
@@ -267,21 +267,21 @@ fn a_full_disk_is_reported_and_survived() {
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     assert!(run.err.contains("o space left"), "{}", run.err);
     let kept = place.results("kept");
-    assert!(!kept.is_empty() && kept.len() < wanted.len());
-    assert!(kept.iter().all(|(name, bytes)| wanted[name] == *bytes), "whole or not at all");
-    // With more room the same command does the rest.
+    assert!(!kept.is_empty() && kept.len() < expected.len());
+    assert!(kept.iter().all(|(name, bytes)| expected[name] == *bytes), "whole or not at all");
+    // With more room the same command does the other images.
     let before = place.done("kept/log.jsonl");
     place.run("batch set -o kept --method mf5 --save-probs -q").fine();
-    assert_eq!(place.results("kept"), wanted);
+    assert_eq!(place.results("kept"), expected);
     let mut after = place.done("kept/log.jsonl");
     after.dedup();
     assert_eq!((after.len(), before.len() < 6), (6, true));
 }
 
 #[test]
-fn killed_again_and_again_it_ends_with_the_same_result_and_does_nothing_twice() {
+fn batch_killed_many_times_ends_with_the_same_result_and_repeats_nothing() {
     let place = Place::sized(10, 5);
-    let wanted = place.single_runs("--method mf");
+    let expected = place.single_runs("--method mf");
     let line = "batch set -o out --method mf --save-probs --jobs 2 -q";
     let mut kills = 0;
     // A fixed sequence of odd waits; what the machine makes of them is chance.
@@ -296,12 +296,12 @@ fn killed_again_and_again_it_ends_with_the_same_result_and_does_nothing_twice() 
         kills += 1;
         let results = place.results("out");
         let whole = results.iter().filter(|(name, _)| !name.contains(".tmp"));
-        whole.for_each(|(name, bytes)| assert_eq!(&wanted[name], bytes, "{name} after {kills} kills"));
+        whole.for_each(|(name, bytes)| assert_eq!(&expected[name], bytes, "{name} after {kills} kills"));
     }
     println!("{kills} kills");
     assert!(kills > 0);
     place.run(line).fine();
-    assert_eq!(place.results("out"), wanted, "and no temporary file is left");
+    assert_eq!(place.results("out"), expected, "and no temporary file is left");
     assert_eq!(place.done("out/log.jsonl"), place.names, "each was logged once");
     place.run(line).fine();
     assert_eq!(place.log("out/log.jsonl").len(), 10);
@@ -310,21 +310,21 @@ fn killed_again_and_again_it_ends_with_the_same_result_and_does_nothing_twice() 
 #[test]
 fn two_runs_on_one_folder_share_the_work() {
     let place = Place::sized(10, 4);
-    let wanted = place.single_runs("--method mf");
+    let expected = place.single_runs("--method mf");
     let line = "batch set -o out --method mf --save-probs --jobs 2 --json";
     let runs: Vec<Child> = (0..3).map(|_| place.start(line)).collect();
     let ended: Vec<Value> =
         runs.into_iter().map(|child| outcome(child.wait_with_output().unwrap()).fine().json()).collect();
     let sum = |key: &str| ended.iter().map(|s| s[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!((sum("done"), sum("finished_before")), (10, 20), "{ended:?}");
-    assert_eq!(place.results("out"), wanted);
+    assert_eq!(place.results("out"), expected);
     assert_eq!(place.done("out/log.jsonl"), place.names);
 }
 
 #[test]
-fn parts_of_a_list_are_disjoint_and_complete() {
+fn shards_of_a_list_are_disjoint_and_complete() {
     let place = Place::new(7);
-    let wanted = place.single_runs("--method mf5");
+    let expected = place.single_runs("--method mf5");
     let mut all = Vec::new();
     for part in 1..=3 {
         place.run(&format!("batch set -o out --method mf5 --save-probs --shard {part}/3 -q")).fine();
@@ -332,16 +332,16 @@ fn parts_of_a_list_are_disjoint_and_complete() {
     }
     all.sort();
     assert_eq!(all, place.names);
-    assert_eq!(place.results("out"), wanted);
+    assert_eq!(place.results("out"), expected);
     let whole = place.run("batch set -o out --method mf5 --save-probs --json").json();
     assert_eq!(whole["finished_before"], 7, "logs of all parts count");
 }
 
 #[test]
-fn manifests_folders_patterns_and_lists() {
+fn batch_takes_manifests_folders_patterns_and_lists() {
     let place = Place::new(4);
-    let wanted = place.single_runs("--method mf5");
-    let labels = |k: usize| wanted[&format!("labels/im{k:02}.png")].clone();
+    let expected = place.single_runs("--method mf5");
+    let labels = |k: usize| expected[&format!("labels/im{k:02}.png")].clone();
     fs::write(
         place.path("list.csv"),
         "image,probs,truth,output\nset/images/im00.png,set/probs/im00.npy,set/truth/im00.png,a/first.png\n\
@@ -373,7 +373,7 @@ fn manifests_folders_patterns_and_lists() {
         }
     }
     let only_labels: BTreeMap<String, Vec<u8>> =
-        wanted.clone().into_iter().filter(|(name, _)| name.starts_with("labels")).collect();
+        expected.clone().into_iter().filter(|(name, _)| name.starts_with("labels")).collect();
     for (out, input) in [
         ("f", "flat"),
         ("g", "flat/im*.png"),
@@ -394,7 +394,7 @@ fn own((name, bytes): (&str, Vec<u8>)) -> (String, Vec<u8>) {
 }
 
 #[test]
-fn a_dry_run_tells_and_touches_nothing() {
+fn dry_run_estimates_and_writes_nothing() {
     let place = Place::new(4);
     fs::write(place.path("set/images/im03.png"), b"").unwrap();
     let run = place.run("batch set -o out --dry-run --method mf5");
@@ -421,9 +421,9 @@ fn a_dry_run_tells_and_touches_nothing() {
 }
 
 #[test]
-fn memory_is_a_limit_before_it_is_taken() {
+fn image_beyond_max_memory_is_refused_before_it_is_solved() {
     let place = Place::new(5);
-    let wanted = place.single_runs("--method mf5");
+    let expected = place.single_runs("--method mf5");
     let line = "segment set/images/im00.png --probs set/probs/im00.npy -o x.png --method mf5 --max-memory";
     place.run(&format!("{line} 1MiB")).failed(1, &["im00.png", "--max-memory allows 1.0 MiB", "--tile"]);
     place.run(&format!("{line} 1GiB -q")).fine();
@@ -432,11 +432,11 @@ fn memory_is_a_limit_before_it_is_taken() {
     assert!(place.results("out").is_empty());
     // Room for one at a time: they wait for each other.
     place.run("batch set -o out --method mf5 --save-probs --max-memory 18MiB --jobs 3 -q").fine();
-    assert_eq!(place.results("out"), wanted);
+    assert_eq!(place.results("out"), expected);
 }
 
 #[test]
-fn bad_arguments_are_named_before_anything_is_written() {
+fn bad_arguments_are_reported_before_files_are_written() {
     let place = Place::new(2);
     fs::write(place.path("twice.csv"), "image,probs\nset/images/im00.png,p\nset/images/im00.png,p\n")
         .unwrap();
@@ -477,7 +477,7 @@ fn bad_arguments_are_named_before_anything_is_written() {
 }
 
 #[test]
-fn the_data_sets_that_reproduce_reads() {
+fn batch_takes_the_data_directories_of_reproduce() {
     for (set, ending) in [("voc", "jpg"), ("msrc", "png"), ("camvid", "png")] {
         let Some(folder) = shared(&format!("data/segmentation/{set}")) else { return };
         let place = Place::new(0);

@@ -95,7 +95,7 @@ fn probabilities_and_truth_are_found_in_folders_beside_the_images() {
 }
 
 #[test]
-fn missing_probabilities_are_one_error_that_says_where_they_were_looked_for() {
+fn missing_probabilities_are_one_error_that_names_the_searched_places() {
     let place = Place::new(3);
     fs::rename(place.path("set/probs"), place.path("set/elsewhere")).unwrap();
     let texts = [
@@ -127,7 +127,7 @@ fn missing_probabilities_are_one_error_that_says_where_they_were_looked_for() {
 }
 
 #[test]
-fn masks_come_out_as_they_went_in_and_are_measured() {
+fn masks_are_written_with_their_own_values_and_measured() {
     let place = Place::new(3);
     for name in &place.names {
         let truth = read_labels(&place.path(&format!("set/truth/{name}.png"))).unwrap().labels;
@@ -198,7 +198,7 @@ fn images_that_lost_a_label_or_changed_much_are_flagged_and_come_first() {
     let json = r#"{"classes": [{"name": "ground"}, {"name": "person"}], "void_index": 255}"#;
     fs::write(place.path("set/labels.json"), json).unwrap();
     let line = "batch set -o out --method mf --gaussian 3:3 --report page.html";
-    let run = place.run(line).told();
+    let run = place.run(line).with_messages();
     assert!(
         run.out.contains("look at") && run.out.contains("2: 2 lost a label, 1 changed by more than a tenth"),
         "{}",

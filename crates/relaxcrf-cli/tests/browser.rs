@@ -59,7 +59,7 @@ fn open(browser: &str, page: &Path, width: usize, more: &[&str]) -> Seen {
     }
 }
 
-/// Tells the layout in the page's title: widths, broken images, what is visible.
+/// Writes the layout into the page's title: widths, broken images, visible parts.
 const PROBE: &str = "<script>addEventListener('load', () => {
   const seen = e => e.getClientRects().length > 0;
   const images = [...document.images], plots = [...document.querySelectorAll('svg.plot')].filter(seen);
@@ -136,7 +136,7 @@ fn check(browser: &str, page: &Path, images: usize, plots: usize) {
 }
 
 #[test]
-fn a_report_on_a_segmentation() {
+fn page_of_a_segmentation_fits_every_screen() {
     let Some(browser) = chromium() else { return };
     let place = Place::new();
     place
@@ -147,7 +147,7 @@ fn a_report_on_a_segmentation() {
 }
 
 #[test]
-fn a_report_on_stereo_pairs() {
+fn page_of_stereo_pairs_fits_every_screen() {
     let Some(browser) = chromium() else { return };
     let place = StereoPlace::new();
     place.run("reproduce stereo . --methods mf5,dc-neg --time-limit 5s -q --out out").fine();
@@ -156,7 +156,7 @@ fn a_report_on_stereo_pairs() {
 }
 
 #[test]
-fn the_page_of_the_demo() {
+fn page_of_the_demo_fits_every_screen() {
     let Some(browser) = chromium() else { return };
     let place = Place::new();
     place.run("demo --out demo -q").fine();

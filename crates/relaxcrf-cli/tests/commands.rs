@@ -18,7 +18,7 @@ fn accuracy(place: &Place, file: &str) -> f64 {
 }
 
 #[test]
-fn help_and_version() {
+fn help_and_version_are_printed_for_every_command() {
     let place = Place::new();
     for (line, texts) in [
         ("--help", &["segment", "energy", "methods", "demo"][..]),
@@ -50,7 +50,7 @@ fn help_and_version() {
 }
 
 #[test]
-fn methods_are_all_listed() {
+fn methods_command_lists_every_method() {
     let place = Place::new();
     let shown = place.run("methods").fine().out;
     let listed = place.run("methods --json").fine().json();
@@ -64,7 +64,7 @@ fn methods_are_all_listed() {
 }
 
 #[test]
-fn segment_improves_on_the_probabilities() {
+fn segment_improves_accuracy_over_the_probabilities() {
     let place = Place::new();
     let model = "--gaussian 3:1 --bilateral 20:13:3";
     place.run(&format!("segment image.png --probs probs.npy {model} -m unary -o unary.png")).fine();
@@ -108,7 +108,7 @@ fn every_method_runs_and_agrees_with_the_energy_command() {
 }
 
 #[test]
-fn no_kernels_means_those_of_the_default_preset() {
+fn segment_without_kernels_uses_the_default_preset() {
     let place = Place::new();
     let report = |kernels: &str| {
         let line = format!("energy image.png --probs probs.npy --labels truth.png --json {kernels}");
@@ -119,7 +119,7 @@ fn no_kernels_means_those_of_the_default_preset() {
 }
 
 #[test]
-fn probabilities_from_images_and_other_axes() {
+fn probabilities_are_read_from_images_and_from_other_label_axes() {
     let place = Place::new();
     std::fs::create_dir(place.path("planes")).unwrap();
     let planes = place.planes();
@@ -143,7 +143,7 @@ fn probabilities_from_images_and_other_axes() {
 }
 
 #[test]
-fn hard_labels_with_an_unsure_mark() {
+fn hard_labels_are_corrected_and_unsure_pixels_filled() {
     let place = Place::new();
     let mut marks = place.scene.truth.as_slice().to_vec();
     let hidden = WIDTH * HEIGHT / 2 + 5..WIDTH * HEIGHT / 2 + 25;
@@ -166,7 +166,7 @@ fn hard_labels_with_an_unsure_mark() {
 }
 
 #[test]
-fn beliefs_are_written_labels_first() {
+fn saved_beliefs_have_shape_labels_height_width() {
     let place = Place::new();
     place.run("segment image.png --probs probs.npy -m mf -o out.png --save-probs q.npy").fine();
     let q = read_array(&place.path("q.npy")).unwrap();
@@ -255,16 +255,16 @@ fn labels_of_mean_field_are_the_most_believed_ones() {
         let n = WIDTH * HEIGHT;
         let best =
             |a: usize| (0..LABELS).rev().max_by(|&i, &j| q.data[i * n + a].total_cmp(&q.data[j * n + a]));
-        let wanted: Vec<u16> = (0..n).map(|a| best(a).unwrap() as u16).collect();
-        assert_eq!(read_labels(&place.path("out.npy")).unwrap().labels, wanted, "{options}");
+        let expected: Vec<u16> = (0..n).map(|a| best(a).unwrap() as u16).collect();
+        assert_eq!(read_labels(&place.path("out.npy")).unwrap().labels, expected, "{options}");
     }
 }
 
 #[test]
-fn constant_labelling_of_lower_energy_is_told_and_written_only_on_request() {
+fn constant_labelling_of_lower_energy_is_warned_about_and_written_only_on_request() {
     let place = Place::new();
     let strong = "segment image.png --probs probs.npy -o out.png --gaussian 3:400 --normalization none";
-    let run = |options: &str| place.run(&format!("{strong} {options}")).told();
+    let run = |options: &str| place.run(&format!("{strong} {options}")).with_messages();
     let own = run("--max-iter 1");
     for text in ["has lower energy", "--preset network", "--take best"] {
         assert!(own.err.contains(text), "{}", own.err);
@@ -278,7 +278,7 @@ fn constant_labelling_of_lower_energy_is_told_and_written_only_on_request() {
 }
 
 #[test]
-fn energy_parts_add_up_and_exact_is_near() {
+fn energy_is_the_sum_of_its_parts_and_near_the_exact_one() {
     let place = Place::new();
     let line = "energy image.png --probs probs.npy --labels truth.png --normalization none --gaussian 3:1";
     let shown = place.run(line).fine().out;
@@ -318,7 +318,7 @@ fn gaussian_cut(place: &Place) -> f64 {
 }
 
 #[test]
-fn compatibilities_change_the_energy_as_they_should() {
+fn energy_follows_the_label_costs() {
     let place = Place::new();
     let matrix: Vec<f32> = (0..16).map(|k| if k % 5 == 0 { 0.0 } else { 2.0 }).collect();
     write_npy_f32(&place.path("double.npy"), &[4, 4], &matrix).unwrap();
@@ -375,7 +375,7 @@ fn same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn quiet_is_quiet() {
+fn quiet_prints_nothing() {
     let place = Place::new();
     write_npy_f32(&place.path("one.npy"), &[1, HEIGHT, WIDTH], &[1.0; WIDTH * HEIGHT]).unwrap();
     for (option, said) in
@@ -392,7 +392,7 @@ fn quiet_is_quiet() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_standard_output_is_not_a_failure() {
     let place = Place::new();
     for line in ["methods", "--help", "energy image.png --probs probs.npy --labels truth.png"] {
         let mut child = program(&place.path(""))

@@ -45,7 +45,7 @@ const REPRODUCE: &str = "reproduce segmentation data --gaussian 2:1 --bilateral 
 const TUNE: &str = "tune data --method mf5 --search random --spread 3 --out made";
 
 #[test]
-fn evaluate_files_and_directories() {
+fn evaluate_measures_files_and_directories() {
     let place = Place::new();
     let map =
         |name: &str, labels: &[u16]| write_labels(&place.path(name), 3, 2, labels, &Palette::voc()).unwrap();
@@ -79,7 +79,7 @@ fn evaluate_files_and_directories() {
 }
 
 #[test]
-fn evaluate_refuses_what_does_not_fit() {
+fn evaluate_refuses_maps_that_do_not_fit() {
     let place = Place::new();
     data(&place);
     fs::create_dir(place.path("empty")).unwrap();
@@ -162,7 +162,7 @@ fn presets_are_listed_and_used() {
 }
 
 #[test]
-fn reproduce_makes_the_tables() {
+fn reproduce_segmentation_writes_tables_that_agree_with_segment() {
     let place = Place::new();
     data(&place);
     let shown = place.run(REPRODUCE).fine().out;
@@ -194,9 +194,9 @@ fn reproduce_makes_the_tables() {
     place.run(half).fine();
     let line = "energy data/images/s2.png --probs data/probs/s2.npy --gaussian 2:1 --bilateral 20:13:2 --labels h.png";
     let scored = place.run(&format!("{line} --json")).fine().json()["energy"].as_f64().unwrap();
-    let row = &csv(&place, "made/images.csv")[2];
-    assert_eq!((row[2].as_str(), row[4].parse::<f64>().unwrap()), ("mf/2", scored));
-    // Nobody beats and is beaten on the same image, and everyone beats the unaries here.
+    let row = &csv(&place, "made/images.csv")[3];
+    assert_eq!((row[2].as_str(), row[4].parse::<f64>().unwrap()), ("mf (half weights)", scored));
+    // No method beats another and is beaten by it on the same image, and all methods beat the unaries here.
     let beats = |row: &Value, column: usize| row["beats"][column].as_f64().unwrap();
     for (a, one) in methods.iter().enumerate() {
         assert_eq!(beats(one, a), 0.0);
@@ -213,7 +213,7 @@ fn csv(place: &Place, name: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn reproduce_goes_on_where_it_was() {
+fn reproduce_resumes_after_a_kill() {
     let place = Place::new();
     data(&place);
     let line = format!("{REPRODUCE} --methods mf5,mf,qp+dc-neg");
@@ -252,7 +252,7 @@ fn reproduce_goes_on_where_it_was() {
 }
 
 #[test]
-fn reproduce_presets_and_label_maps() {
+fn reproduce_takes_presets_and_saves_label_maps() {
     let place = Place::new();
     data(&place);
     let line = "reproduce segmentation data --split all --limit 1 --methods mf --preset voc --preset network \
@@ -270,7 +270,7 @@ fn reproduce_presets_and_label_maps() {
 }
 
 #[test]
-fn bad_data_directories() {
+fn bad_data_directory_is_an_error_with_the_fix() {
     let place = Place::new();
     data(&place);
     fs::create_dir(place.path("empty")).unwrap();
@@ -280,7 +280,7 @@ fn bad_data_directories() {
     place.write("data/twice.txt", b"s0\ns0\n");
     place.write("data/void.txt", b"\n\n");
     for command in ["reproduce segmentation", "tune"] {
-        for (rest, texts) in [
+        for (options, texts) in [
             ("gone", &["gone", "not a directory"][..]),
             ("image.png", &["image.png", "not a directory"]),
             ("empty", &["empty", "images"]),
@@ -291,7 +291,7 @@ fn bad_data_directories() {
             ("data --split void", &["lists no images"]),
             ("data --truth truths", &["truths"]),
         ] {
-            place.fails(&format!("{command} {rest} --out made"), 1, texts);
+            place.fails(&format!("{command} {options} --out made"), 1, texts);
         }
         place.fails(&format!("{command} data --void x"), 2, &["none"]);
     }
@@ -299,7 +299,7 @@ fn bad_data_directories() {
     place.fails("reproduce segmentation data --preset nosuch", 2, &["nosuch"]);
     place.fails("reproduce segmentation data --preset voc --preset voc", 1, &["two parameter sets", "voc"]);
     place.fails("reproduce segmentation data --out image.png", 1, &["image.png", "directory"]);
-    // The truth of one image does not fit it, or holds labels that nobody can give.
+    // The truth of one image does not fit it, or holds labels that the model does not have.
     write_labels(&place.path("data/truth/s3.png"), 3, 2, &[0; 6], &Palette::voc()).unwrap();
     place.run(REPRODUCE).failed(1, &["s3.png", "3x2", "40x30"]);
     let mut odd = vec![0; WIDTH * HEIGHT];
@@ -353,7 +353,7 @@ fn tune_finds_better_parameters_and_writes_a_preset() {
 }
 
 #[test]
-fn a_killed_search_loses_at_most_one_evaluation() {
+fn killed_search_loses_at_most_one_evaluation() {
     let place = Place::new();
     data(&place);
     let options = format!("{TUNE} --evaluations 12");
@@ -390,7 +390,7 @@ fn a_killed_search_loses_at_most_one_evaluation() {
 }
 
 #[test]
-fn a_search_with_other_options_is_refused() {
+fn search_resumed_with_other_options_is_refused() {
     let place = Place::new();
     data(&place);
     place.run(&format!("{TUNE} --evaluations 3 -q")).fine();
@@ -421,7 +421,7 @@ fn a_search_with_other_options_is_refused() {
 
 #[cfg(feature = "tune")]
 #[test]
-fn the_gaussian_process_is_there() {
+fn gaussian_process_is_used_if_built_in() {
     let place = Place::new();
     data(&place);
     let line = "tune data --method mf5 --spread 4 --evaluations 7 --out made --json";
@@ -436,7 +436,7 @@ fn the_gaussian_process_is_there() {
 
 #[cfg(not(feature = "tune"))]
 #[test]
-fn without_the_gaussian_process_it_says_so() {
+fn gaussian_process_is_refused_with_advice_if_not_built_in() {
     let place = Place::new();
     data(&place);
     place.fails("tune data --search gp", 2, &["--features tune", "random"]);

@@ -1,4 +1,4 @@
-//! What people look at: progress, lists, overlays, colours, names and shares of labels.
+//! What people look at: progress, lists, overlays, colours, names and fractions of labels.
 
 mod common;
 
@@ -141,13 +141,13 @@ fn overlay_shows_image_colours_and_borders() {
 }
 
 #[test]
-fn summary_names_the_labels_and_their_shares_before_and_after() {
+fn summary_names_the_labels_and_their_fractions_before_and_after() {
     let place = Place::new();
-    let shares = |options: &str| {
+    let fractions = |options: &str| {
         let report = place.run(&format!("{SEGMENT} --json {options}")).fine().json();
         report["classes"].as_array().unwrap().clone()
     };
-    let classes = shares("");
+    let classes = fractions("");
     assert_eq!(classes.len(), LABELS);
     assert!(classes[0]["name"].is_null());
     for part in ["before", "after"] {
@@ -161,7 +161,7 @@ fn summary_names_the_labels_and_their_shares_before_and_after() {
     assert!(place.run(SEGMENT).fine().out.contains(&format!("label {first} ")));
 
     place.write("names.txt", b"water\ntall grass\nroof\nroad\n");
-    let named = shares("--names names.txt");
+    let named = fractions("--names names.txt");
     assert_eq!(named[0]["name"], ["water", "tall grass", "roof", "road"][first as usize]);
     // Names beside the data need no option, unless there are too few.
     let json = |names: &[&str]| {
@@ -169,11 +169,11 @@ fn summary_names_the_labels_and_their_shares_before_and_after() {
         format!("{{\"classes\": [{}]}}", list.join(", "))
     };
     place.write("labels.json", json(&["a", "b", "c", "d"]).as_bytes());
-    assert_eq!(shares("")[0]["name"], ["a", "b", "c", "d"][first as usize]);
+    assert_eq!(fractions("")[0]["name"], ["a", "b", "c", "d"][first as usize]);
     place.write("labels.json", json(&["a", "b"]).as_bytes());
-    assert!(shares("")[0]["name"].is_null());
+    assert!(fractions("")[0]["name"].is_null());
     place.write("labels.json", b"something else");
-    assert!(shares("")[0]["name"].is_null());
+    assert!(fractions("")[0]["name"].is_null());
 }
 
 #[test]

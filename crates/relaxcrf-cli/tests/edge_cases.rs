@@ -16,7 +16,7 @@ fn strip(place: &Place, width: usize, height: usize) {
 }
 
 #[test]
-fn a_single_pixel_and_single_rows() {
+fn single_pixel_and_single_row_are_solved() {
     for (width, height) in [(1, 1), (1, 7), (7, 1), (1, 900), (900, 1)] {
         let place = Place::new();
         strip(&place, width, height);
@@ -26,8 +26,8 @@ fn a_single_pixel_and_single_rows() {
             let report = place.run(&line).fine().json();
             let map = read_labels(&place.path("out.npy")).unwrap();
             assert_eq!((map.width, map.height), (width, height));
-            let wanted: Vec<u16> = (0..width * height).map(|a| u16::from(a > 0)).collect();
-            assert_eq!(map.labels, wanted, "{width} x {height} {filter}");
+            let expected: Vec<u16> = (0..width * height).map(|a| u16::from(a > 0)).collect();
+            assert_eq!(map.labels, expected, "{width} x {height} {filter}");
             let unary = report["unary_energy"].as_f64().unwrap();
             assert_eq!(unary, 0.0, "{width} x {height} {filter}");
         }
@@ -36,7 +36,7 @@ fn a_single_pixel_and_single_rows() {
 }
 
 #[test]
-fn one_label_is_a_warning() {
+fn one_label_is_warned_about() {
     let place = Place::new();
     write_npy_f32(&place.path("one.npy"), &[1, HEIGHT, WIDTH], &[2.0; WIDTH * HEIGHT]).unwrap();
     let run = place.run("segment image.png --unary one.npy -o out.png --json");
@@ -46,7 +46,7 @@ fn one_label_is_a_warning() {
 }
 
 #[test]
-fn tiny_sigmas_are_right_or_refused() {
+fn tiny_sigma_gives_exact_results_or_an_error() {
     let place = Place::new();
     place.run("segment image.png --probs probs.npy --gaussian 1:0 -m unary -o unary.png").fine();
     let unary = read_labels(&place.path("unary.png")).unwrap();
@@ -80,7 +80,7 @@ fn tiny_sigmas_are_right_or_refused() {
 }
 
 #[test]
-fn huge_sigmas_and_weights_stay_finite() {
+fn huge_sigma_and_weight_give_finite_energies() {
     let place = Place::new();
     for kernels in
         ["--gaussian 1e9:1", "--gaussian 3:1e30", "--bilateral 1e30:1e30:1", "--gaussian 1e38:1e38"]
@@ -97,7 +97,7 @@ fn huge_sigmas_and_weights_stay_finite() {
 }
 
 #[test]
-fn likely_mistakes_are_said_aloud() {
+fn likely_mistakes_are_warned_about() {
     let place = Place::new();
     let small: Vec<f32> = place.scene.image.data.iter().map(|v| v / 255.0).collect();
     write_npy_f32(&place.path("small.npy"), &[HEIGHT, WIDTH, 3], &small).unwrap();
@@ -133,7 +133,7 @@ fn forbidden_labels_are_never_used() {
 }
 
 #[test]
-fn names_with_spaces_and_other_letters() {
+fn file_names_may_hold_spaces_and_any_letters() {
     let place = Place::new();
     let folder = place.path("mes données 图");
     std::fs::create_dir(&folder).unwrap();
@@ -151,7 +151,7 @@ fn names_with_spaces_and_other_letters() {
 }
 
 #[test]
-fn an_old_output_survives_a_failure() {
+fn old_output_survives_a_failed_run() {
     let place = Place::new();
     place.write("out.png", b"precious");
     place.fails("segment image.png --probs gone.npy -o out.png", 1, &["gone.npy"]);

@@ -11,7 +11,7 @@ use relaxcrf_io::{Palette, read_image, read_labels, read_pfm, write_image, write
 const PAIR: &str = "stereo scene/im2.png scene/im6.png -d 8";
 
 #[test]
-fn stereo_in_every_format_and_near_the_truth() {
+fn stereo_writes_every_format_and_is_near_the_truth() {
     let place = StereoPlace::new();
     let line = format!(
         "{PAIR} -m graduated --truth scene/disp2.png --scale 4 -o d.png -o d.pfm -o d.npy --colours c.png --json"
@@ -54,7 +54,7 @@ fn stereo_in_every_format_and_near_the_truth() {
 }
 
 #[test]
-fn every_matching_cost() {
+fn stereo_runs_with_every_matching_cost() {
     let place = StereoPlace::new();
     let energy = |cost: &str| {
         place.run(&format!("{PAIR} -m unary -o d.png --json {cost}")).fine().json()["unary_energy"]
@@ -71,7 +71,7 @@ fn every_matching_cost() {
 }
 
 #[test]
-fn occlusions_from_a_mask_and_from_both_truths() {
+fn occlusions_are_read_from_a_mask_or_from_both_truths() {
     let place = StereoPlace::new();
     let mask: Vec<f32> = (0..48 * 36).map(|a| if a % 48 < 24 { 255.0 } else { 128.0 }).collect();
     write_image(&place.path("mask.png"), &Image::new(48, 36, 1, mask).unwrap()).unwrap();
@@ -94,7 +94,7 @@ fn occlusions_from_a_mask_and_from_both_truths() {
 }
 
 #[test]
-fn bad_pairs() {
+fn bad_stereo_pair_is_an_error_with_the_fix() {
     let place = StereoPlace::new();
     write_image(&place.path("small.png"), &Image::new(40, 36, 3, vec![7.0; 40 * 36 * 3]).unwrap()).unwrap();
     write_image(&place.path("grey.png"), &Image::new(48, 36, 1, vec![7.0; 48 * 36]).unwrap()).unwrap();
@@ -200,7 +200,7 @@ fn compare_takes_a_pair_and_all_methods() {
 }
 
 #[test]
-fn bad_comparisons() {
+fn bad_comparison_is_an_error_with_the_fix() {
     let place = Place::new();
     write_labels(
         &place.path("narrow.png"),
@@ -233,7 +233,7 @@ fn bad_comparisons() {
 }
 
 #[test]
-fn reproduce_finds_pairs_and_writes_everything() {
+fn reproduce_stereo_finds_pairs_and_writes_all_files() {
     let place = StereoPlace::new();
     let run = place.run("reproduce stereo . --methods mf5,qp,qp+dc-neg --time-limit 5s --out out");
     assert_eq!(run.code, 0, "{}", run.err);
@@ -278,7 +278,7 @@ fn reproduce_finds_pairs_and_writes_everything() {
 }
 
 #[test]
-fn bad_directories() {
+fn bad_directory_of_pairs_is_an_error_with_the_fix() {
     let place = StereoPlace::new();
     fs::create_dir(place.path("empty")).unwrap();
     fs::create_dir(place.path("odd")).unwrap();
@@ -294,12 +294,12 @@ fn bad_directories() {
         ("reproduce stereo odd", 1, &["odd/pairs.csv", "`right` is missing"]),
         ("reproduce stereo blind", 1, &["how many disparities", "pairs.csv"]),
         ("reproduce stereo scene --only other", 1, &["`other`", "scene"]),
-        ("reproduce stereo scene --out file", 1, &["file", "wanted a directory"]),
+        ("reproduce stereo scene --out file", 1, &["file", "expected a directory"]),
         ("reproduce stereo scene --methods magic", 2, &["magic"]),
         ("reproduce", 2, &[]),
         ("study filter --sigmas 0", 2, &["above 0"]),
         ("study filter --sides 1", 2, &["2..="]),
-        ("study filter --out file", 1, &["wanted a directory"]),
+        ("study filter --out file", 1, &["expected a directory"]),
     ] {
         if line == "reproduce" {
             assert_eq!(place.run(line).code, 2);
@@ -310,7 +310,7 @@ fn bad_directories() {
 }
 
 #[test]
-fn the_filter_study() {
+fn study_filter_writes_page_table_and_plots() {
     let place = StereoPlace::new();
     let found = place
         .run("study filter --sigmas 2,4 --sides 16,48 --image scene/im2.png --out s --json")

@@ -33,7 +33,7 @@ fn survives(place: &Place, line: &str) -> bool {
     done
 }
 
-/// Whatever the reason, it is told, and nothing else is.
+/// The program names the reason and prints nothing else.
 fn says_why(run: &Outcome, line: &str) {
     assert!(run.err.contains("relaxcrf: ") && run.err.len() > 20, "{line}: {}", run.err);
     assert_eq!(run.out, "", "{line}");
@@ -106,7 +106,7 @@ fn stored_zip(name: &str, content: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_files_of_every_kind() {
+fn damaged_file_of_any_kind_ends_with_one_message() {
     let place = Place::new();
     let image = &place.scene.image;
     write_pfm(&place.path("image.pfm"), image).unwrap();
@@ -223,7 +223,7 @@ fn headers_that_claim_terabytes_cost_no_memory() {
 }
 
 #[test]
-fn odd_numbers_in_arrays() {
+fn odd_numbers_in_arrays_end_with_a_result_or_one_message() {
     let place = Place::new();
     let shape = [LABELS, HEIGHT, WIDTH];
     for odd in [
@@ -251,10 +251,10 @@ fn odd_numbers_in_arrays() {
             write_npy_f32(&place.path(name), &shape, &planes).unwrap();
             write_npy_f32(&place.path("picture.npy"), &[HEIGHT, WIDTH, 3], &picture).unwrap();
             for method in ["mf5", "auto"] {
-                let rest = format!("-m {method} --max-iter 20 -o out.png");
-                survives(&place, &format!("segment image.png --probs {name} {rest}"));
-                survives(&place, &format!("segment image.png --unary {name} {rest}"));
-                survives(&place, &format!("segment picture.npy --probs probs.npy {rest}"));
+                let options = format!("-m {method} --max-iter 20 -o out.png");
+                survives(&place, &format!("segment image.png --probs {name} {options}"));
+                survives(&place, &format!("segment image.png --unary {name} {options}"));
+                survives(&place, &format!("segment picture.npy --probs probs.npy {options}"));
             }
             survives(&place, &format!("segment image.png --probs {name} --tile 16 --halo 3 -o out.npy"));
             survives(&place, "segment picture.npy --unary unary.npy --tile 16 --halo 3 -o out.tif");
@@ -265,7 +265,7 @@ fn odd_numbers_in_arrays() {
 }
 
 #[test]
-fn odd_kernels_with_every_method() {
+fn odd_kernels_end_with_a_result_or_one_message_for_every_method() {
     let place = Place::new();
     let (width, height) = (7, 5);
     let image = Image::new(width, height, 3, place.scene.image.data[..105].to_vec()).unwrap();
@@ -299,7 +299,7 @@ fn odd_kernels_with_every_method() {
 }
 
 #[test]
-fn odd_sizes_with_every_method() {
+fn odd_sizes_end_with_a_result_or_one_message_for_every_method() {
     let place = Place::new();
     for (width, height, labels) in
         [(1, 1, 1), (1, 1, 3), (1, 13, 2), (17, 1, 2), (13, 17, 5), (3, 2, 255), (3, 2, 256), (2, 2, 1000)]
@@ -330,7 +330,7 @@ fn odd_sizes_with_every_method() {
 }
 
 #[test]
-fn odd_input_for_tiles() {
+fn odd_input_for_tiles_ends_with_a_result_or_one_message() {
     let place = Place::new();
     write_npy_f32(&place.path("flat.npy"), &[HEIGHT, WIDTH], &place.planes()[..HEIGHT * WIDTH]).unwrap();
     write_npy_f32(&place.path("four.npy"), &[1, LABELS, HEIGHT, WIDTH], &place.planes()).unwrap();
@@ -368,7 +368,7 @@ fn odd_input_for_tiles() {
 }
 
 #[test]
-fn odd_options() {
+fn odd_options_end_with_a_result_or_one_message() {
     let place = Place::new();
     for option in [
         "--max-iter 18446744073709551615 -m mf",
@@ -404,7 +404,7 @@ fn odd_options() {
 }
 
 #[test]
-fn damaged_lists() {
+fn damaged_list_ends_with_one_message() {
     let place = Place::new();
     let csv = b"image,probs,truth,output\nimage.png,probs.npy,truth.png,a/one\nimage.png,probs.npy,,two\n";
     let json = b"{\"image\": \"image.png\", \"probabilities\": \"probs.npy\", \"output\": \"x/one\"}\n";

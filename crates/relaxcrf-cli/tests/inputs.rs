@@ -28,12 +28,12 @@ fn mapped(labels: &[u16], to: &[u16]) -> Vec<u16> {
 }
 
 #[test]
-fn mask_of_0_and_255_is_two_labels_and_comes_out_as_it_went_in() {
+fn mask_of_0_and_255_is_two_labels_and_is_written_as_0_and_255() {
     let place = Place::new();
     write_map(&place, "01.png", &mask(&place));
     write_map(&place, "mask.png", &mapped(&mask(&place), &[0, 255]));
     place.run("segment image.png --gaussian 1:0.3 --labels 01.png -o 01-out.png -q").fine();
-    let run = place.run("segment image.png --gaussian 1:0.3 --labels mask.png -o out.png").told();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels mask.png -o out.png").with_messages();
     assert_eq!(
         run.err,
         "relaxcrf: note: mask.png: a mask with the values 0 and 255; taken as labels 0 (background) and 1 (foreground), \
@@ -63,7 +63,7 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     let truth = place.scene.truth.as_slice();
     let mut sparse = mapped(truth, &[0, 12, 60, 180]);
     write_map(&place, "sparse.png", &sparse);
-    let run = place.run("segment image.png --gaussian 1:0.3 --labels sparse.png -o out.png").told();
+    let run = place.run("segment image.png --gaussian 1:0.3 --labels sparse.png -o out.png").with_messages();
     assert_eq!(
         run.err,
         "relaxcrf: note: sparse.png: 4 values between 0 and 180; taken as labels 0 to 3, and written as they were \
@@ -83,7 +83,7 @@ fn sparse_values_are_compacted_and_restored_also_with_an_unsure_mark_and_in_tile
     assert_eq!(values(&place, "a.png"), mapped(&values(&place, "b.png"), &[0, 12, 60, 180]));
     let run = place
         .run("segment image.png --gaussian 1:0.3 --labels holes.png --unsure 1 --tile 16 -m mf5 -o a.tif")
-        .told();
+        .with_messages();
     assert!(run.err.contains("4 values between 0 and 180"), "{}", run.err);
     let plain = "segment image.png --gaussian 1:0.3 --labels plain-holes.png --unsure 99 --num-labels 4 --tile 16 -m mf5 -o b.tif -q";
     place.run(plain).fine();
@@ -114,7 +114,7 @@ fn soft_mask_and_void_mark_are_warned_about() {
 }
 
 #[test]
-fn foreground_map_is_p_and_one_minus_p() {
+fn foreground_map_becomes_p_and_one_minus_p() {
     let place = Place::new();
     let p: Vec<f32> = mask(&place).iter().map(|&l| if l == 1 { 0.8 } else { 0.2 }).collect();
     let both: Vec<f32> = p.iter().map(|p| 1.0 - p).chain(p.iter().copied()).collect();
@@ -130,7 +130,7 @@ fn foreground_map_is_p_and_one_minus_p() {
         for tile in ["", "--tile 64"] {
             let run = place
                 .run(&format!("segment image.png --probs {name} -m mf5 --gaussian 1:0.3 -o out.png {tile}"))
-                .told();
+                .with_messages();
             assert_eq!(
                 run.err,
                 format!(
@@ -152,7 +152,7 @@ fn foreground_map_is_p_and_one_minus_p() {
 }
 
 #[test]
-fn batch_axis_is_named_with_the_fix() {
+fn batch_axis_is_an_error_with_the_fix() {
     let place = Place::new();
     write_npy_f32(&place.path("nchw.npy"), &[1, LABELS, HEIGHT, WIDTH], &place.planes()).unwrap();
     let texts =
@@ -226,15 +226,17 @@ fn wrapped_image_is_warned_about() {
     write_image(&place.path("wrapped.png"), &wrapped).unwrap();
     let mask: Vec<u16> = (0..40_000).map(|k| u16::from(k % 200 > 100)).collect();
     write_labels(&place.path("m.png"), 200, 200, &mask, &Palette::voc()).unwrap();
-    place.run("segment ramp.png --labels m.png -m mf5 -o out.png --json").told();
+    place.run("segment ramp.png --labels m.png -m mf5 -o out.png --json").with_messages();
     for tile in ["", "--tile 208"] {
-        let run = place.run(&format!("segment wrapped.png --labels m.png -m mf5 -o out.png {tile}")).told();
+        let run = place
+            .run(&format!("segment wrapped.png --labels m.png -m mf5 -o out.png {tile}"))
+            .with_messages();
         assert!(run.err.contains("wrapped.png: values seem to have wrapped around"), "{}", run.err);
     }
 }
 
 #[test]
-fn options_of_other_programs_are_answered_with_ours() {
+fn option_of_another_program_is_answered_with_the_right_one() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o no.png";
     for (option, texts) in [
@@ -254,7 +256,7 @@ fn options_of_other_programs_are_answered_with_ours() {
 }
 
 #[test]
-fn tiles_with_a_time_limit_are_told_to_bound_the_work() {
+fn tiles_with_a_time_limit_are_refused_with_advice() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o no.png --tile auto";
     let texts = ["--tile cannot be combined with --time-limit", "--max-iter N", "--method mf10"];
@@ -264,18 +266,14 @@ fn tiles_with_a_time_limit_are_told_to_bound_the_work() {
 }
 
 #[test]
-fn messages_about_inputs_are_on_the_page_of_messages() {
+fn messages_about_inputs_are_in_errors_md() {
     let here = env!("CARGO_MANIFEST_DIR");
     let read = |name: &str| fs::read_to_string(format!("{here}/{name}")).unwrap();
     let page = read("../../docs/errors.md");
-    let sources: Vec<String> = ["labels", "values", "unary", "images"]
-        .map(|name| read(&format!("src/inputs/{name}.rs")))
+    let sources: Vec<String> = ["labels", "values", "unary", "images", "mod"]
+        .map(|name| read(&format!("../relaxcrf-lab/src/inputs/{name}.rs")))
         .into_iter()
-        .chain([
-            read("src/inputs.rs"),
-            read("src/commands/segment/tiled.rs"),
-            read("src/commands/batch/items.rs"),
-        ])
+        .chain([read("src/commands/segment/tiled.rs"), read("src/commands/batch/items.rs")])
         // Texts go over several lines of code.
         .map(|code| code.split("\\\n").map(str::trim_start).collect::<String>())
         .collect();

@@ -24,7 +24,7 @@ fn pipe(place: &Place, name: &str) {
 
 #[cfg(unix)]
 #[test]
-fn pipes_are_not_waited_for() {
+fn pipe_as_a_file_is_refused_without_waiting() {
     let place = Place::new();
     for name in ["p.png", "p.npy", "p.tif", "p.csv", "p.txt"] {
         pipe(&place, name);
@@ -58,7 +58,7 @@ fn pipes_are_not_waited_for() {
 
 #[cfg(unix)]
 #[test]
-fn a_log_that_is_a_pipe_or_has_no_end() {
+fn log_that_is_a_pipe_or_a_device_is_refused() {
     let place = Place::new();
     let line = "batch image.png --probs . -o made";
     std::fs::create_dir(place.path("made")).unwrap();
@@ -72,7 +72,7 @@ fn a_log_that_is_a_pipe_or_has_no_end() {
 }
 
 #[test]
-fn large_label_numbers() {
+fn large_label_numbers_are_measured_without_large_tables() {
     let place = Place::new();
     let mut far: Vec<u16> = vec![0; common::WIDTH * common::HEIGHT];
     far[7] = 65_534;
@@ -98,7 +98,7 @@ fn large_label_numbers() {
 }
 
 #[test]
-fn a_palette_of_part_of_a_colour() {
+fn palette_with_part_of_a_colour_is_an_error() {
     let place = Place::new();
     place.write("broken.png", &png_with_palette(&[1, 2, 3, 4]));
     refuses(
@@ -128,7 +128,7 @@ fn png_with_palette(palette: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn sizes_are_compared_before_anything_is_estimated() {
+fn sizes_are_compared_before_memory_is_estimated() {
     let place = Place::new();
     let line = "segment other.png --probs probs.npy --dry-run -o out.png";
     let other = relaxcrf::Image::new(5, 4, 3, vec![9.0; 60]).unwrap();
@@ -137,7 +137,7 @@ fn sizes_are_compared_before_anything_is_estimated() {
 }
 
 #[test]
-fn absurd_numbers_of_threads() {
+fn absurd_number_of_threads_is_refused() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy -o out.png";
     let mut command = program(&place.path(""));
@@ -147,7 +147,7 @@ fn absurd_numbers_of_threads() {
 
 #[cfg(unix)]
 #[test]
-fn threads_that_the_system_does_not_give() {
+fn threads_that_cannot_be_started_are_an_error() {
     let place = Place::new();
     for (line, variable) in [
         ("segment image.png --probs probs.npy -o out.png", "500"),
@@ -165,7 +165,7 @@ fn threads_that_the_system_does_not_give() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn hardly_any_memory() {
+fn little_memory_ends_with_a_result_or_one_message() {
     let place = Place::new();
     let line = "segment image.png --probs probs.npy --threads 1 -o out.png";
     // Enough to start, and not to work without fear.
@@ -180,7 +180,7 @@ fn hardly_any_memory() {
 
 #[cfg(unix)]
 #[test]
-fn hardly_any_stack() {
+fn small_stack_of_the_first_thread_is_enough() {
     let place = Place::new();
     place.write("list.csv", b"image,probabilities\nimage.png,probs.npy\n");
     for line in [
@@ -197,7 +197,7 @@ fn hardly_any_stack() {
 }
 
 #[test]
-fn names_that_a_terminal_would_obey() {
+fn control_characters_in_names_are_not_printed() {
     let place = Place::new();
     for (name, start) in [("red.npy", "'\x1b[31m"), ("long.npy", "'")] {
         let text =

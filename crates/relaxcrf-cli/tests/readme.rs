@@ -26,7 +26,7 @@ fn readme_commands_run_as_printed() {
                 assert!(root.join("test").is_file());
                 continue;
             }
-            // Set-up: what is named there must exist.
+            // Set-up: the paths named there must exist.
             ["cargo", "install", "--locked", "--path", folder] => {
                 assert!(root.join(folder).join("Cargo.toml").is_file(), "{command}");
                 continue;

@@ -26,7 +26,7 @@ fn record(folder: &Path) -> Value {
 }
 
 #[test]
-fn recorded_segmentations() {
+fn segmentations_equal_the_recorded_ones() {
     let Some(folder) = shared("reference/msrc_sample") else { return };
     let folder = std::fs::canonicalize(folder).unwrap();
     let rows = record(&folder);
@@ -74,7 +74,7 @@ fn recorded_segmentations() {
 }
 
 #[test]
-fn recorded_disparity_maps() {
+fn disparity_maps_equal_the_recorded_ones() {
     for name in ["venus", "teddy"] {
         let (Some(folder), Some(data)) =
             (shared(&format!("reference/stereo/{name}")), shared(&format!("data/stereo/{name}")))

@@ -42,19 +42,19 @@ fn differences(a: &[u16], b: &[u16]) -> usize {
 }
 
 #[test]
-fn tiles_give_the_labels_of_the_whole_image() {
+fn tiles_with_a_halo_give_the_labels_of_the_whole_image() {
     let place = Place::new();
     mosaic(&place);
     let inputs = format!("--probs p.npy {KERNELS} --method mf5");
     // One tile is the whole image.
-    place.run(&format!("segment mosaic.png {inputs} --tile {SIDE} -o whole.npy")).told();
+    place.run(&format!("segment mosaic.png {inputs} --tile {SIDE} -o whole.npy")).with_messages();
     let report = place.run(&format!("segment mosaic.npy {inputs} --tile 64 -o tiled.tif --json")).json();
     assert_eq!((report["tiles"].as_u64(), report["tile"].as_u64()), (Some(9), Some(64)));
     assert_eq!(report["halo"], serde_json::json!([20, 20]));
     let (whole, tiled) = (labels(&place, "whole.npy"), labels(&place, "tiled.tif"));
     assert_eq!(differences(&whole, &tiled), 0);
     // Without a halo the seams show: the test above can fail.
-    place.run(&format!("segment mosaic.png {inputs} --tile 64 --halo 0 -o cut.png")).told();
+    place.run(&format!("segment mosaic.png {inputs} --tile 64 --halo 0 -o cut.png")).with_messages();
     let cut = labels(&place, "cut.png");
     assert!(differences(&whole, &cut) > 20, "{}", differences(&whole, &cut));
     // What a single run without tiles believes in the end.
@@ -67,7 +67,7 @@ fn tiles_give_the_labels_of_the_whole_image() {
 }
 
 #[test]
-fn every_source_and_every_output() {
+fn tiles_take_every_source_and_write_every_output() {
     let place = Place::new();
     let (_, planes) = mosaic(&place);
     let energies: Vec<f32> = planes.iter().map(|p| -p.max(1e-5).ln()).collect();
@@ -77,16 +77,18 @@ fn every_source_and_every_output() {
     float_tiff(&place, "p0.tif", &planes[..SIDE * SIDE]);
     float_tiff(&place, "p1.tif", &planes[SIDE * SIDE..]);
     let run = |source: &str, out: &str| {
-        place.run(&format!("segment mosaic.png {source} {KERNELS} --method mf5 --tile 64 -o {out}")).told();
+        place
+            .run(&format!("segment mosaic.png {source} {KERNELS} --method mf5 --tile 64 -o {out}"))
+            .with_messages();
         labels(&place, out)
     };
-    let wanted = run("--probs p.npy", "a.npy");
+    let expected = run("--probs p.npy", "a.npy");
     for (source, out) in [
         ("--unary u.npy", "b.tif"),
         ("--probs last.npy --label-axis -1", "c.png"),
         ("--probs p0.tif p1.tif", "d.tiff"),
     ] {
-        assert_eq!(differences(&wanted, &run(source, out)), 0, "{source}");
+        assert_eq!(differences(&expected, &run(source, out)), 0, "{source}");
     }
     // Hard labels in, from files that were written by window.
     let again = run("--labels a.npy", "e.tif");
@@ -96,9 +98,9 @@ fn every_source_and_every_output() {
         .run(&format!(
             "segment mosaic.png --probs p.npy {KERNELS} --method mf5 --tile 64 -o g.npy --save-probs q.npy"
         ))
-        .told();
+        .with_messages();
     let q = Raster::array(&place.path("q.npy"), 0).unwrap().read(&[0..SIDE, 0..SIDE]).unwrap();
-    assert!(q.chunks_exact(2).zip(&wanted).all(|(q, &l)| u16::from(q[1] > q[0]) == l));
+    assert!(q.chunks_exact(2).zip(&expected).all(|(q, &l)| u16::from(q[1] > q[0]) == l));
 }
 
 /// A striped TIFF of one band of floats with a place on the map.
@@ -112,7 +114,7 @@ fn float_tiff(place: &Place, name: &str, values: &[f32]) {
 }
 
 #[test]
-fn labels_lie_where_the_raster_lies() {
+fn tiled_label_map_inherits_the_georeference() {
     let place = Place::new();
     let (image, planes) = mosaic(&place);
     float_tiff(&place, "grey.tif", &image.brightness());
@@ -123,7 +125,7 @@ fn labels_lie_where_the_raster_lies() {
         "segment grey.tif --probs p.npy -o a.tif",
         "segment mosaic.png --probs p0.tif p1.tif --tile 64 -o a.tif",
     ] {
-        place.run(&format!("{line} {KERNELS} --method mf5")).told();
+        place.run(&format!("{line} {KERNELS} --method mf5")).with_messages();
         let mut decoder = tiff::decoder::Decoder::new(File::open(place.path("a.tif")).unwrap()).unwrap();
         let scale = decoder.get_tag_f64_vec(tiff::tags::Tag::ModelPixelScaleTag).unwrap();
         assert_eq!(scale, [2.0, 2.0, 0.0], "{line}");
@@ -131,7 +133,7 @@ fn labels_lie_where_the_raster_lies() {
 }
 
 #[test]
-fn automatic_tiles_follow_the_memory() {
+fn automatic_tile_size_follows_tile_memory() {
     let place = Place::new();
     mosaic(&place);
     let line = format!("segment mosaic.npy --probs p.npy {KERNELS} --method mf5 --tile auto -o a.npy --json");
@@ -147,7 +149,7 @@ fn automatic_tiles_follow_the_memory() {
 }
 
 #[test]
-fn what_cannot_be_tiled_says_so() {
+fn options_that_tiles_cannot_take_are_refused() {
     let place = Place::new();
     mosaic(&place);
     let base = format!("segment mosaic.npy --probs p.npy {KERNELS} -o out.tif --tile 64");

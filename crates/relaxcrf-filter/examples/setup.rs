@@ -19,7 +19,7 @@ fn main() {
     pool.expect("a thread pool").install(|| {
         println!("case                 build ms  row sums ms  filter 4 ms  vertices  checksum");
         for (name, features, dims) in cases() {
-            if arguments.get(3).is_none_or(|wanted| name.contains(wanted.as_str())) {
+            if arguments.get(3).is_none_or(|expected| name.contains(expected.as_str())) {
                 measure(name, &features, dims, threads, rounds);
             }
         }

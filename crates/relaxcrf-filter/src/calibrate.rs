@@ -44,13 +44,13 @@ pub fn calibrate(
     let points = sample(n, samples, seed);
     let all = filter.normalizer();
     let got: Vec<f64> = points.iter().map(|&a| f64::from(all[a as usize])).collect();
-    let wanted = exact.row_sums_at(&points);
+    let expected = exact.row_sums_at(&points);
     let total: f64 = got.iter().sum();
-    let scale = if total > 0.0 { wanted.iter().sum::<f64>() / total } else { 1.0 };
+    let scale = if total > 0.0 { expected.iter().sum::<f64>() / total } else { 1.0 };
     let square = |x: f64| x * x;
-    let error: f64 = got.iter().zip(&wanted).map(|(g, w)| square(scale * g - w)).sum();
+    let error: f64 = got.iter().zip(&expected).map(|(g, w)| square(scale * g - w)).sum();
     // Every exact sum holds the self pair, so this is zero only without samples.
-    let size: f64 = wanted.iter().map(|&w| square(w)).sum();
+    let size: f64 = expected.iter().map(|&w| square(w)).sum();
     let rms_error = if size > 0.0 { (error / size).sqrt() } else { 0.0 };
     Ok(Calibration { scale: scale as f32, rms_error: rms_error as f32, samples: points.len() })
 }

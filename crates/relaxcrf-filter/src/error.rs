@@ -5,29 +5,29 @@
 #[non_exhaustive]
 pub enum Error {
     /// Two arrays that must describe the same points do not.
-    #[error("{what} has {got}, but {wanted} is needed{}", hint(.fix))]
+    #[error("{what} has {got}, but {expected} is needed{}", hint(.fix))]
     Shape {
         /// The array, as the user knows it ("features").
         what: String,
         /// The size it has.
         got: String,
         /// The size it should have.
-        wanted: String,
+        expected: String,
         /// What probably went wrong; empty if there is nothing to say.
         fix: String,
     },
     /// A number lies outside the range in which the operator makes sense.
-    #[error("{what} is {got}, but must be {wanted}")]
+    #[error("{what} is {got}, but must be {expected}")]
     Value {
         /// The parameter's name.
         what: String,
         /// The value given.
         got: String,
         /// The values accepted.
-        wanted: String,
+        expected: String,
     },
     /// An array holds a value that has no meaning there.
-    #[error("{what} holds {got} at {place}; wanted {wanted}{}", hint(.fix))]
+    #[error("{what} holds {got} at {place}; expected {expected}{}", hint(.fix))]
     Element {
         /// The array.
         what: String,
@@ -36,7 +36,7 @@ pub enum Error {
         /// Where: point and feature.
         place: String,
         /// The values accepted.
-        wanted: String,
+        expected: String,
         /// What probably went wrong; empty if there is nothing to say.
         fix: String,
     },
@@ -61,12 +61,16 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// An [`Error::Shape`] without a hint.
-    pub(crate) fn shape(what: impl Into<String>, got: impl Into<String>, wanted: impl Into<String>) -> Self {
-        Self::Shape { what: what.into(), got: got.into(), wanted: wanted.into(), fix: String::new() }
+    pub(crate) fn shape(
+        what: impl Into<String>,
+        got: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        Self::Shape { what: what.into(), got: got.into(), expected: expected.into(), fix: String::new() }
     }
 
     /// An [`Error::Value`].
-    pub(crate) fn value(what: impl Into<String>, got: impl ToString, wanted: impl Into<String>) -> Self {
-        Self::Value { what: what.into(), got: got.to_string(), wanted: wanted.into() }
+    pub(crate) fn value(what: impl Into<String>, got: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Value { what: what.into(), got: got.to_string(), expected: expected.into() }
     }
 }

@@ -172,7 +172,7 @@ pub(crate) fn check_features(features: &[f32], dims: usize, most: usize, filter:
         return Err(Error::Shape {
             what: "features".into(),
             got: format!("{} numbers", features.len()),
-            wanted: format!("a whole number of rows of {dims}"),
+            expected: format!("a whole number of rows of {dims}"),
             fix: "one row per point, one column per feature".into(),
         });
     }
@@ -189,7 +189,7 @@ pub(crate) fn check_features(features: &[f32], dims: usize, most: usize, filter:
             what: "features".into(),
             got: features[at].to_string(),
             place: format!("point {}, feature {}", at / dims, at % dims),
-            wanted: "finite numbers".into(),
+            expected: "finite numbers".into(),
             fix: "is a standard deviation zero, or does the image hold NaN?".into(),
         }),
     }

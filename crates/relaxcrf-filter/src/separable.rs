@@ -258,9 +258,9 @@ mod tests {
             out
         };
         let scaled: Vec<f32> = input.iter().enumerate().map(|(k, x)| x * right[k / 2]).collect();
-        let wanted = run(&scaled, Scaling::NONE);
+        let expected = run(&scaled, Scaling::NONE);
         let got = run(&input, Scaling { left: Some(&left), right: Some(&right), gain: 0.5, add: true });
-        for (k, (g, w)) in got.iter().zip(&wanted).enumerate() {
+        for (k, (g, w)) in got.iter().zip(&expected).enumerate() {
             let w = 1.0 + 0.5 * left[k / 2] * w;
             assert!((g - w).abs() < 1e-5, "{g} {w}");
         }
@@ -299,10 +299,10 @@ mod tests {
                 filter.apply(Direction::Forward, &input, 3, Scaling::NONE, &mut out, &mut Workspace::new());
                 out
             };
-            let (got, wanted) = (run(&separable), run(&exact));
+            let (got, expected) = (run(&separable), run(&exact));
             for c in 0..3 {
-                let largest = wanted.iter().skip(c).step_by(3).fold(0.0_f32, |m, &x| m.max(x));
-                for (g, w) in got.iter().zip(&wanted).skip(c).step_by(3) {
+                let largest = expected.iter().skip(c).step_by(3).fold(0.0_f32, |m, &x| m.max(x));
+                for (g, w) in got.iter().zip(&expected).skip(c).step_by(3) {
                     assert!((g - w).abs() <= 1e-5 * largest, "{shape:?}: {g} {w}");
                 }
             }

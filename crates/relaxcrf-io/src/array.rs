@@ -90,7 +90,7 @@ pub fn array_shape(path: &Path) -> Result<Vec<usize>> {
 }
 
 fn not_an_array(path: &Path) -> Error {
-    Error::file(path, "is not an array; wanted .npy, .npz, or a folder with one grey picture per label")
+    Error::file(path, "is not an array; expected .npy, .npz, or a folder with one grey picture per label")
 }
 
 /// Reads one grey picture per label as probabilities (value / 255): `L x H x W`.
@@ -127,7 +127,7 @@ fn read_grey(path: &Path) -> Result<relaxcrf::Image> {
     if image.channels == 1 {
         return Ok(image);
     }
-    Err(Error::file(path, format!("has {} channels; wanted a grey picture of one label", image.channels)))
+    Err(Error::file(path, format!("has {} channels; expected a grey picture of one label", image.channels)))
 }
 
 /// The pictures of a folder in the order people count them.
@@ -142,7 +142,7 @@ fn pictures_in(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if found.is_empty() {
-        return Err(Error::file(folder, "holds no pictures; wanted one grey picture per label"));
+        return Err(Error::file(folder, "holds no pictures; expected one grey picture per label"));
     }
     found.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));
     Ok(found)
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_counted() {
+    fn label_images_are_sorted_by_number() {
         let mut names = ["p10.png", "p2.png", "p02.png", "a", "p2", "p"];
         names.sort_by(|a, b| natural(a, b));
         assert_eq!(names, ["a", "p", "p2", "p02.png", "p2.png", "p10.png"]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_for_every_axis() {
+    fn label_rows_are_taken_from_any_axis() {
         let a = Array { shape: vec![2, 3, 4], data: (0..24).map(|v| v as f32).collect() };
         let at = |i: usize, j: usize, k: usize| ((i * 3 + j) * 4 + k) as f32;
         let first = a.clone().into_label_rows(0).unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_pictures_is_one_array() {
+    fn folder_of_label_images_is_one_array() {
         let dir = folder();
         for (name, v) in [("10.png", 65_535), ("9.png", 0)] {
             write_grey16(&dir.path().join(name), 2, 1, &[v, 257 * 51]).unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused() {
+    fn files_that_are_not_arrays_are_refused() {
         let dir = folder();
         let path = dir.path().join("a.png");
         write_rgb(&path, 1, 1, &[1, 2, 3]).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_become_energies() {
+    fn scores_become_negative_log_softmax() {
         let mut a = Array { shape: vec![2, 2], data: vec![0.0, 1000.0, 0.0, 998.0] };
         energies_from_scores(&mut a).unwrap();
         let near = |x: f32, y: f64| assert!((f64::from(x) - y).abs() < 1e-5, "{x} {y}");

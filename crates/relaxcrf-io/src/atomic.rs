@@ -1,4 +1,4 @@
-//! Writing a file so that nobody ever sees half of it.
+//! Atomic writes: readers see the old file or the complete new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, Write};
@@ -38,7 +38,7 @@ pub fn write_atomically(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Re
     temporary.rename(file, &target).map_err(fail)
 }
 
-/// As [`write_atomically`] for files that are not written from front to back, by whoever may fail in other ways.
+/// [`write_atomically`] for writers that seek, or that fail with another error type.
 pub(super) fn replace<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&mut File) -> std::result::Result<(), E>,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn success_replaces_and_failure_leaves_the_old_file() {
+    fn atomic_write_replaces_on_success_and_keeps_the_old_file_on_failure() {
         let dir = folder();
         let path = dir.path().join("a.txt");
         write_atomically(&path, |w| w.write_all(b"first")).unwrap();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_while_writing_leaves_nothing_behind() {
+    fn panic_while_writing_leaves_no_file() {
         let dir = folder();
         let path = dir.path().join("a.txt");
         let result = std::panic::catch_unwind(|| {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_killed_leaves_nothing_behind() {
+    fn killed_process_leaves_no_file() {
         let dir = folder();
         let path = dir.path().join("a.txt");
         if nameless(&path).is_none() {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_gets_no_name_is_copied() {
+    fn file_that_cannot_be_linked_is_copied() {
         let dir = folder();
         let path = dir.path().join("a.txt");
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(dir.path().join("f"));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_targets_are_named() {
+    fn impossible_targets_are_errors_with_their_name() {
         let dir = folder();
         let e = write_atomically(dir.path(), |_| Ok(())).unwrap_err().to_string();
         assert!(e.contains("folder"), "{e}");

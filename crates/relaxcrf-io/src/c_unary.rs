@@ -49,13 +49,13 @@ impl CompressedScores {
         let step = f32::from_be_bytes(word);
         let [width, height, labels, rows] = sizes;
         // The products of two 32-bit numbers fit; their sum with the header, in words, might not in bytes.
-        let wanted = (u128::from(rows * labels) + u128::from(width * height)) * 4 + u128::from(HEADER_BYTES);
-        if wanted != u128::from(source.length) || sizes.contains(&0) {
+        let needed = (u128::from(rows * labels) + u128::from(width * height)) * 4 + u128::from(HEADER_BYTES);
+        if needed != u128::from(source.length) || sizes.contains(&0) {
             return Err(Error::file(
                 path,
                 format!(
                     "the .c_unary header claims {width} x {height} pixels, {labels} labels and {rows} rows, \
-                     that is {wanted} bytes, but the file has {}; it is damaged or of another format",
+                     that is {needed} bytes, but the file has {}; it is damaged or of another format",
                     source.length
                 ),
             ));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn planes_rows_and_energies_agree() {
+    fn c_unary_planes_rows_and_energies_agree() {
         let dir = folder();
         let path = dir.path().join("a.c_unary");
         fs::write(&path, bytes([3, 1, 2, 2], 0.5, &[0, 2, -4, 6], &[1, 0, 1])).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn false_headers_and_wrong_rows_are_errors() {
+    fn false_c_unary_headers_and_rows_are_errors() {
         let dir = folder();
         let path = dir.path().join("bad.c_unary");
         let whole = bytes([3, 1, 2, 2], 0.5, &[0, 2, -4, 6], &[1, 0, 1]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_msrc_sample() {
+    fn real_c_unary_sample_is_read() {
         let Some(path) = shared("reference/msrc_sample/2_14_s.c_unary") else { return };
         let scores = CompressedScores::read(&path).unwrap();
         assert_eq!((scores.width(), scores.height(), scores.labels()), (213, 320, 21));

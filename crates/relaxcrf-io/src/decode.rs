@@ -98,7 +98,7 @@ pub(super) fn layout(path: &Path, source: Source) -> Result<Layout> {
 pub(super) fn decode(path: &Path, source: Source) -> Result<Picture> {
     guarded(path, || {
         let Source { mut reader, kind, length } = source;
-        // The size is asked of one decoder and the pixels of another, so the bytes are held in between.
+        // The size is asked of one decoder and the pixels of another, so the bytes are kept in between.
         let file = read_all(path, &mut reader, length)?;
         let layout = match kind {
             Kind::Jpeg => jpeg::layout(path, &file)?,

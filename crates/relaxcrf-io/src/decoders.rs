@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error_that_names_the_file() {
+    fn decoder_panic_is_an_error_that_names_the_file() {
         let path = Path::new("odd.jpg");
         let error = guarded::<()>(path, || {
             assert!(is_decoding());

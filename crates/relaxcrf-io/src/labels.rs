@@ -34,7 +34,7 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
             None => from_picture(path, open(path)?),
         },
         Kind::Pfm => {
-            Err(Error::file(path, "holds floating-point numbers; wanted an indexed or grey picture"))
+            Err(Error::file(path, "holds floating-point numbers; expected an indexed or grey picture"))
         }
         Kind::Tiff if tiff::is_raster(path)? => Raster::labels(path)?.into_labels(),
         _ => from_picture(path, source),
@@ -42,13 +42,13 @@ pub fn read_labels(path: &Path) -> Result<LabelMap> {
 }
 
 fn colour(path: &Path) -> Error {
-    Error::file(path, "colour image; wanted indexed or grey (one number per pixel)")
+    Error::file(path, "colour image; expected indexed or grey (one number per pixel)")
 }
 
 fn from_array(path: &Path, (shape, labels): (Vec<usize>, Vec<u16>)) -> Result<LabelMap> {
     match shape[..] {
         [height, width] if !labels.is_empty() => Ok(LabelMap { width, height, labels }),
-        _ => Err(Error::file(path, format!("holds an array of {}; wanted height x width", by(&shape)))),
+        _ => Err(Error::file(path, format!("has shape {}; expected height x width", by(&shape)))),
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn many_labels_and_arrays() {
+    fn label_maps_of_many_labels_and_arrays_survive() {
         let dir = folder();
         let palette = Palette::voc();
         for (name, labels) in [("a.png", [0, 65_535]), ("a.npy", [0, 255]), ("b.NPY", [7, 256])] {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_and_grey_pngs() {
+    fn packed_and_grey_pngs_are_read_as_labels() {
         let dir = folder();
         let read = |path: PathBuf| read_labels(&path).unwrap().labels;
         let packed = |kind, depth| {
@@ -208,11 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn colour_and_wrong_shapes_are_refused() {
+    fn label_maps_in_colour_or_of_wrong_shape_are_refused() {
         let dir = folder();
         let path = dir.path().join("x");
         write_rgb(&path, 1, 1, &[1, 1, 1]).unwrap();
-        assert!(read_labels(&path).unwrap_err().to_string().contains("colour image; wanted indexed or grey"));
+        assert!(
+            read_labels(&path).unwrap_err().to_string().contains("colour image; expected indexed or grey")
+        );
         fs::write(&path, b"P6 1 1 255\n123").unwrap();
         assert!(read_labels(&path).unwrap_err().to_string().contains("colour image"));
         write_npy_f32(&path, &[1, 1], &[1.0]).unwrap();
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_or_lying_pngs_are_errors() {
+    fn damaged_png_label_maps_are_errors() {
         let dir = folder();
         let path = dir.path().join("a.png");
         write_labels(&path, 20, 20, &[3; 400], &Palette::voc()).unwrap();
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_label_maps() {
+    fn reference_label_maps_are_read() {
         let Some(path) = shared("reference/msrc_sample/labels_msrc_dcneg") else { return };
         let mut read = 0;
         for entry in fs::read_dir(path).unwrap() {

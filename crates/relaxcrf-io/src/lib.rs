@@ -2,7 +2,7 @@
 //!
 //! Every reader checks a header against the file's length before it allocates, so a damaged or hostile
 //! file costs an error that names it, never the machine's memory. Every writer is atomic: readers of the
-//! target see the old file or the complete new one. Formats are told apart by their first bytes, not by
+//! target see the old file or the complete new one. Formats are recognised by their first bytes, not by
 //! their names.
 //!
 //! | what | reader | writer |
@@ -57,7 +57,7 @@ use std::path::Path;
 
 use relaxcrf::error::{Error, Result};
 
-/// What a file is, by its first bytes.
+/// Kind of a file, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Npy,
@@ -83,8 +83,8 @@ struct Source {
 
 /// Opens a file on disk to be read.
 ///
-/// A pipe has no length to check headers against and may have no end, as some devices; opening one would wait for whoever
-/// writes to it. A directory has no bytes at all.
+/// A pipe has no length to check headers against and may have no end, as some devices; opening one would wait for its
+/// writer. A directory has no bytes.
 pub fn open_regular(path: &Path) -> Result<File> {
     let about = std::fs::metadata(path).map_err(|e| unreadable(path, e))?;
     if !about.is_file() {
@@ -93,11 +93,11 @@ pub fn open_regular(path: &Path) -> Result<File> {
     File::open(path).map_err(|e| unreadable(path, e))
 }
 
-/// A text file on disk, whole.
+/// Reads a whole text file.
 pub fn read_text(path: &Path) -> Result<String> {
     let mut text = String::new();
     open_regular(path)?.read_to_string(&mut text).map_err(|e| match e.kind() {
-        std::io::ErrorKind::InvalidData => Error::file(path, "is no text in UTF-8"),
+        std::io::ErrorKind::InvalidData => Error::file(path, "is not text in UTF-8"),
         _ => unreadable(path, e),
     })?;
     Ok(text)
@@ -131,7 +131,7 @@ fn check_palette(path: &Path, reader: &mut (impl Read + Seek)) -> Result<()> {
     const SIGNATURE: u64 = 8;
     let mut at = SIGNATURE;
     let mut head = [0; 8];
-    // What is cut off or no chunk is left to the decoder to complain about.
+    // The decoder reports chunks that are cut off or damaged.
     while reader.seek(SeekFrom::Start(at)).is_ok() && reader.read_exact(&mut head).is_ok() {
         let [a, b, c, d, kind @ ..] = head;
         let length = u32::from_be_bytes([a, b, c, d]);

@@ -18,7 +18,7 @@ const PIXELS_PER_BYTE: u64 = 1 << 15;
 pub(super) fn check_pixels(path: &Path, width: u64, height: u64, length: u64) -> Result<usize> {
     let claims = format!("the header claims {width} x {height} pixels");
     let pixels = match width.checked_mul(height) {
-        Some(0) => return Err(Error::file(path, format!("{claims}; wanted at least one"))),
+        Some(0) => return Err(Error::file(path, format!("{claims}; expected at least one"))),
         Some(n) if n <= MAX_PIXELS as u64 => n,
         _ => return Err(Error::file(path, format!("{claims}; at most {MAX_PIXELS} are read"))),
     };
@@ -50,7 +50,7 @@ fn check_values(path: &Path, claims: &str, values: u64, length: u64) -> Result<(
     Ok(())
 }
 
-/// The product of a shape's sizes, if an array of them can be held.
+/// The product of a shape's sizes, if memory can hold such an array.
 pub(super) fn check_shape(path: &Path, shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1usize, |n, &side| n.checked_mul(side));
     match product {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unbelievable_sizes_are_errors() {
+    fn sizes_beyond_the_file_are_errors() {
         let p = Path::new("big.png");
         assert_eq!(check_pixels(p, 640, 480, 1000).unwrap(), 307_200);
         for (w, h) in [(0, 5), (u64::MAX, 2), (1 << 20, 1 << 20)] {

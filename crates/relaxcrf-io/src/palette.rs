@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn voc_colours() {
+    fn voc_palette_has_the_published_colours() {
         let p = Palette::default();
         let known = [
             (0, [0, 0, 0]),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn own_colours_first() {
+    fn palette_has_own_colours_before_those_of_voc() {
         let p = Palette::new(&[[1, 2, 3]]).unwrap();
         assert_eq!(p.colour(0), [1, 2, 3]);
         assert_eq!(p.colour(1), [128, 0, 0]);

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_trip_and_row_order() {
+    fn pfm_survives_a_round_trip_with_its_row_order() {
         let dir = folder();
         let path = dir.path().join("a.pfm");
         for channels in [1, 3] {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_headers() {
+    fn damaged_pfm_header_is_an_error() {
         let dir = folder();
         let path = dir.path().join("bad.pfm");
         let bad: [&[u8]; 8] = [

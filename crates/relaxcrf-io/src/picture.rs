@@ -53,10 +53,7 @@ pub fn image_size(path: &Path) -> Result<(usize, usize, usize)> {
         [height, width, channels] => Ok((width, height, channels)),
         _ => Err(Error::file(
             path,
-            format!(
-                "holds an array of {}; wanted height x width (x channels), none of them zero",
-                by(&shape)
-            ),
+            format!("has shape {}; expected height x width (x channels), none of them zero", by(&shape)),
         )),
     }
 }
@@ -70,10 +67,7 @@ fn from_array(path: &Path, (shape, data): (Vec<usize>, Vec<f32>)) -> Result<Imag
     Image::new(width, height, channels, data).map_err(|_| {
         Error::file(
             path,
-            format!(
-                "holds an array of {}; wanted height x width (x channels), none of them zero",
-                by(&shape)
-            ),
+            format!("has shape {}; expected height x width (x channels), none of them zero", by(&shape)),
         )
     })
 }
@@ -106,7 +100,7 @@ pub fn write_grey16(path: &Path, width: usize, height: usize, values: &[u16]) ->
 }
 
 /// Writes disparities as a 16-bit grey PNG of `disparity * scale`, rounded; 0 stands for unknown (NaN or
-/// infinite), and a disparity that rounds to 0 cannot be told from it. The KITTI files use a scale of 256.
+/// infinite), and a disparity that rounds to 0 looks the same. The KITTI files use a scale of 256.
 pub fn write_disparity(
     path: &Path,
     width: usize,
@@ -122,7 +116,7 @@ pub fn write_disparity(
                 what: "disparity map".into(),
                 got: format!("{d}, at scale {scale} {value}"),
                 place: format!("pixel {pixel}"),
-                wanted: "0 to 65535 after scaling".into(),
+                expected: "0 to 65535 after scaling".into(),
                 fix: "choose a smaller scale, or write .pfm".into(),
             });
         }
@@ -133,8 +127,8 @@ pub fn write_disparity(
 
 /// Fails unless there are `width * height * channels` values, at least one.
 pub(super) fn check_size(what: &str, width: usize, height: usize, channels: usize, got: usize) -> Result<()> {
-    let wanted = width.checked_mul(height).and_then(|n| n.checked_mul(channels));
-    if wanted == Some(got) && got > 0 {
+    let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels));
+    if expected == Some(got) && got > 0 {
         return Ok(());
     }
     Err(Error::shape(
@@ -198,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_known_from_headers() {
+    fn image_size_is_read_from_the_header() {
         let dir = folder();
         let path = |name: &str| dir.path().join(name);
         write_any_png(&path("a.png"), (5, 3), png::ColorType::Rgb, &[7; 45]);
@@ -247,7 +241,7 @@ mod tests {
     const GRADIENT_JPEG: &[u8] = include_bytes!("../tests/pictures/gradient.jpg");
 
     #[test]
-    fn jpeg_is_close_to_what_was_compressed() {
+    fn jpeg_is_close_to_the_original() {
         let dir = folder();
         let path = dir.path().join("a.jpg");
         fs::write(&path, GRADIENT_JPEG).unwrap();
@@ -265,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_goes_and_sixteen_bits_are_scaled() {
+    fn alpha_is_dropped_and_16_bits_are_scaled() {
         let dir = folder();
         let path = dir.path().join("a.png");
         write_any_png(&path, (1, 1), png::ColorType::Rgba, &[1, 2, 3, 4]);
@@ -282,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn tiff_of_inks_bits_and_planes_gives_colours() {
+    fn tiff_of_cmyk_bits_or_planes_is_read_in_colour() {
         use ::tiff::encoder::colortype::{CMYK8, RGB32Float, RGBA16};
         let dir = folder();
         let path = dir.path().join("a.tif");
@@ -299,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_pictures_too() {
+    fn array_is_read_as_a_picture() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         write_npy_f32(&path, &[1, 2, 4], &[0.5; 8]).unwrap();
@@ -314,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn disparities() {
+    fn disparities_are_written_in_16_bits() {
         let dir = folder();
         let path = dir.path().join("d.png");
         write_disparity(&path, 3, 1, &[1.5, f32::INFINITY, 20.0], 256.0).unwrap();
@@ -328,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn unreadable_picture_is_an_error_that_names_the_file() {
         let dir = folder();
         let path = dir.path().join("nonsense.png");
         // A BMP, a TIFF and two Netpbm headers that promise far more than the file holds.
@@ -354,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_bmp() {
+    fn real_bmp_is_read() {
         let Some(path) = shared("reference/msrc_sample/2_14_s.bmp") else { return };
         let image = read_image(&path).unwrap();
         assert_eq!((image.width, image.height, image.channels), (213, 320, 3));

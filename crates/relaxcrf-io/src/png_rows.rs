@@ -1,4 +1,4 @@
-//! A PNG label map from windows in raster order: a row of windows is held until it is whole, then written.
+//! A PNG label map from windows in raster order: keeps a row of windows until it is complete, then writes it.
 
 use std::io::{BufWriter, Write};
 use std::ops::Range;
@@ -45,8 +45,8 @@ pub(super) fn write_png_by_window<E: From<Error>>(
             }
             let next = filled / y.len().max(1);
             if *y != rows || x.start != next || x.end > width || labels.len() != y.len() * x.len() {
-                let wanted = format!("the one at column {next} of rows {rows:?}, and all its labels");
-                return Err(Error::value("window of a PNG file", format!("{window:?}"), wanted));
+                let expected = format!("the one at column {next} of rows {rows:?}, and all its labels");
+                return Err(Error::value("window of a PNG file", format!("{window:?}"), expected));
             }
             for (line, labels) in labels.chunks_exact(x.len()).enumerate() {
                 let to = &mut band[(line * width + x.start) * size..][..x.len() * size];

@@ -261,7 +261,7 @@ mod tests {
     use super::super::{image_size, read_image, read_labels};
 
     #[test]
-    fn labels_keep_their_numbers_whatever_the_maximum() {
+    fn pnm_labels_keep_their_numbers_for_any_maximum() {
         let dir = folder();
         let path = dir.path().join("a.pgm");
         let same = |bytes: &[u8], labels: &[u16]| {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_of_every_kind_are_stretched_to_255() {
+    fn pnm_pictures_of_every_kind_are_scaled_to_255() {
         let dir = folder();
         let path = dir.path().join("a.pnm");
         let cases: [(&[u8], usize, &[f32]); 15] = [
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pictures_say_what_was_expected() {
+    fn damaged_pnm_is_an_error_with_the_expected_form() {
         let dir = folder();
         let path = dir.path().join("bad.pnm");
         let cases: [(&[u8], &str); 9] = [
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files() {
+    fn damaged_pnm_file_is_an_error() {
         let dir = folder();
         let path = dir.path().join("bad.pgm");
         let bad: [&[u8]; 8] = [
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_truth_map() {
+    fn real_pnm_truth_map_is_read() {
         let Some(path) = shared("data/stereo/venus/disp2.pgm") else { return };
         let map = read_labels(&path).unwrap();
         assert_eq!((map.width, map.height), (434, 383));

@@ -21,7 +21,7 @@ struct File {
     source: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
-    /// Short for a method of so many mean-field updates.
+    /// Number of mean-field updates, instead of a method.
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<usize>,
     #[serde(default = "usual_normalization")]
@@ -52,7 +52,7 @@ fn usual_normalization() -> String {
 /// Longest file that is taken for a preset.
 const MAX_BYTES: u64 = 1 << 16;
 
-const WANTED: &str = "wanted a preset in TOML: [gaussian] with sigma and weight, [bilateral] with sigma_xy, \
+const EXPECTED: &str = "expected a preset in TOML: [gaussian] with sigma and weight, [bilateral] with sigma_xy, \
                       sigma_rgb and weight";
 
 /// Reads a preset file:
@@ -72,10 +72,11 @@ pub fn read_preset(path: &Path) -> Result<Preset> {
     let fail = |e: std::io::Error| Error::file(path, format!("cannot be read: {e}"));
     let about = std::fs::metadata(path).map_err(fail)?;
     if !about.is_file() || about.len() > MAX_BYTES {
-        return Err(Error::file(path, format!("is no preset file; {WANTED}")));
+        return Err(Error::file(path, format!("is no preset file; {EXPECTED}")));
     }
     let bytes = std::fs::read(path).map_err(fail)?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::file(path, format!("is not a text; {WANTED}")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| Error::file(path, format!("is not a text; {EXPECTED}")))?;
     let file: File = toml::from_str(&text).map_err(|e| {
         let line = e.span().map_or(String::new(), |s| {
             format!(
@@ -83,7 +84,7 @@ pub fn read_preset(path: &Path) -> Result<Preset> {
                 1 + text.as_bytes()[..s.start.min(text.len())].iter().filter(|&&b| b == b'\n').count()
             )
         });
-        Error::file(path, format!("{line}{}; {WANTED}", e.message().replace('\n', " ")))
+        Error::file(path, format!("{line}{}; {EXPECTED}", e.message().replace('\n', " ")))
     })?;
     let stem = || path.file_stem().map_or("preset".into(), |s| s.to_string_lossy().into_owned());
     let preset = Preset {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_file_is_enough() {
+    fn preset_file_without_optional_keys_is_read() {
         let dir = folder();
         let path = dir.path().join("mine.toml");
         let short = "gaussian = { sigma = 2, weight = 1 }\nbilateral = { sigma_xy = 40, sigma_rgb = 5, weight = 0.5 }\n";
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_named() {
+    fn damaged_preset_is_an_error_with_file_and_line() {
         let dir = folder();
         let path = dir.path().join("bad.toml");
         let whole =

@@ -156,7 +156,10 @@ impl TiffWindows {
         let mut decoder = decoder(path)?;
         let (width, height) = decoder.dimensions().map_err(fail)?;
         if width == 0 || height == 0 {
-            return Err(Error::file(path, format!("claims {width} x {height} pixels; wanted at least one")));
+            return Err(Error::file(
+                path,
+                format!("claims {width} x {height} pixels; expected at least one"),
+            ));
         }
         let planar = decoder
             .find_tag_unsigned::<u16>(Tag::PlanarConfiguration)
@@ -175,7 +178,7 @@ impl TiffWindows {
                 (usize::from(num_samples), usize::from(bands) - usize::from(alpha && bands > 1))
             }
             other => {
-                return Err(Error::file(path, format!("has {other:?} pixels; wanted grey, RGB or bands")));
+                return Err(Error::file(path, format!("has {other:?} pixels; expected grey, RGB or bands")));
             }
         };
         let bits = decoder.find_tag_unsigned_vec::<u16>(Tag::BitsPerSample).map_err(fail)?.unwrap_or(vec![1]);
@@ -189,7 +192,7 @@ impl TiffWindows {
             (_, Some(32 | 64)) => Samples::Integer,
             (_, other) => {
                 let bits = other.copied().unwrap_or(0);
-                return Err(Error::file(path, format!("has {bits} bits a sample; wanted 8, 16, 32 or 64")));
+                return Err(Error::file(path, format!("has {bits} bits a sample; expected 8, 16, 32 or 64")));
             }
         };
         let (w, h) = decoder.chunk_dimensions();

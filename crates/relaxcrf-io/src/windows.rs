@@ -59,7 +59,7 @@ impl Raster {
                 [height, width, channels] => ((width, height, channels), Some(2)),
                 _ => {
                     let why = format!(
-                        "holds an array of {}; wanted height x width (x channels), none of them zero",
+                        "has shape {}; expected height x width (x channels), none of them zero",
                         by(file.shape())
                     );
                     return Err(Error::file(path, why));
@@ -76,7 +76,7 @@ impl Raster {
         let file = NpyWindows::open(path)?;
         let shape = file.shape().to_vec();
         if shape.len() != 3 || axis > 2 {
-            let why = format!("holds an array of {}; wanted three axes, bands on axis {axis}", by(&shape));
+            let why = format!("has shape {}; expected three axes, bands on axis {axis}", by(&shape));
             return Err(Error::file(path, why));
         }
         let space: Vec<usize> = (0..3).filter(|&k| k != axis).map(|k| shape[k]).collect();
@@ -102,7 +102,7 @@ impl Raster {
         if tiff::is_tiff(path)? {
             let file = TiffWindows::open(path)?;
             if file.bands != 1 || file.samples == Samples::Float {
-                let why = format!("has {} bands of {:?}; wanted one of integers", file.bands, file.samples);
+                let why = format!("has {} bands of {:?}; expected one of integers", file.bands, file.samples);
                 return Err(Error::file(path, why));
             }
             return Ok(Self::of_tiff(path, file, 1.0));
@@ -110,7 +110,7 @@ impl Raster {
         if open(path)?.kind == Kind::Npy {
             let file = NpyWindows::open(path)?;
             let [height, width] = *file.shape() else {
-                let why = format!("holds an array of {}; wanted height x width", by(file.shape()));
+                let why = format!("has shape {}; expected height x width", by(file.shape()));
                 return Err(Error::file(path, why));
             };
             return Ok(Self::of_npy(path, file, (width, height, 1), None));
@@ -120,7 +120,7 @@ impl Raster {
         Ok(Self::in_memory(path, (map.width, map.height, 1), values))
     }
 
-    /// Values that are held already: one row of bands per pixel.
+    /// Values in memory: one row of bands per pixel.
     pub fn in_memory(path: &Path, (width, height, bands): (usize, usize, usize), rows: Vec<f32>) -> Self {
         let origin = Origin::Memory(rows);
         Self { path: path.to_path_buf(), origin, width, height, bands, scale: 1.0 }
@@ -155,7 +155,7 @@ impl Raster {
                 != (first.width, first.height, first.samples, 1)
             {
                 let why = format!(
-                    "is {} x {} with {} bands; wanted one band of the size and type of the first, {} x {}",
+                    "is {} x {} with {} bands; expected one band of the size and type of the first, {} x {}",
                     file.width, file.height, file.bands, first.width, first.height
                 );
                 return Err(Error::file(path, why));
@@ -247,7 +247,7 @@ impl Raster {
         // f32 holds all of these exactly.
         let whole = |&v: &f32| v.fract() == 0.0 && (0.0..=65_535.0).contains(&v);
         match values.iter().find(|v| !whole(v)) {
-            Some(v) => Err(Error::file(&self.path, format!("holds {v}; wanted integers from 0 to 65535"))),
+            Some(v) => Err(Error::file(&self.path, format!("holds {v}; expected integers from 0 to 65535"))),
             None => Ok(values.iter().map(|&v| v as u16).collect()),
         }
     }

@@ -11,7 +11,7 @@ use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 /// What `segment`, `batch` and other commands run.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Kernels, normalisation and filter, all of them settled.
+    /// Kernels, normalisation and filter, none of them left open.
     pub model: ModelOptions,
     /// The method.
     pub method: Pipeline,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn default_preset_sets_kernels_and_method_when_nothing_is_typed() {
+    fn default_preset_sets_kernels_and_method_without_options() {
         let chosen = choose(&none(), None, None);
         let default = presets::default();
         assert_eq!(chosen.method.to_string(), default.method);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn typed_options_win_over_the_preset() {
+    fn given_options_win_over_the_preset() {
         let typed = ModelOptions {
             gaussian: vec![GaussianSpec::new(9.0, 9.0)],
             filter: FilterKind::Lattice,

@@ -23,8 +23,8 @@ use crate::metrics::Confusion;
 use crate::options::{DataOptions, ModelOptions, UnaryOptions};
 use crate::specs::VoidSpec;
 
-/// Void where neither the user nor `labels.json` says otherwise: what most data sets use.
-const USUAL_VOID: u16 = 255;
+/// Void mark by default, as in most data sets.
+const DEFAULT_VOID: u16 = 255;
 
 /// Endings of image files.
 pub const IMAGES: [&str; 9] = ["png", "jpg", "jpeg", "bmp", "ppm", "pgm", "pnm", "tif", "tiff"];
@@ -53,7 +53,7 @@ pub struct Item {
     truth: PathBuf,
 }
 
-/// What the labels are called, and which true label counts nowhere.
+/// Names of the labels, and the true label that counts nowhere.
 #[derive(Debug, Clone, Default)]
 pub struct LabelNames {
     /// By label; empty if unknown.
@@ -95,13 +95,13 @@ impl LabelNames {
         Ok(Self { names: file.classes.into_iter().map(|c| c.name).collect(), void: file.void_index })
     }
 
-    /// From `labels.json` in a directory if it is there, with the user's word above all.
+    /// From `labels.json` in a directory if it is there, with `void` in place of its mark.
     pub fn beside(folder: &Path, void: Option<VoidSpec>) -> Result<Self> {
         let path = folder.join("labels.json");
         let mut labels = if path.is_file() {
             Self::read(&path)?
         } else {
-            Self { names: Vec::new(), void: Some(USUAL_VOID) }
+            Self { names: Vec::new(), void: Some(DEFAULT_VOID) }
         };
         if let Some(VoidSpec(void)) = void {
             labels.void = void;
@@ -208,8 +208,8 @@ pub fn files_by_stem(folder: &Path, endings: &[&str]) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// What a folder holds by names without endings, only those endings, and if asked for also the folders in it. What is
-/// no file after all fails when it is read.
+/// Lists a folder's files with these endings, and its folders if `folders`, by names without endings. An entry that is
+/// not a regular file fails when it is read.
 pub fn entries_by_stem(folder: &Path, endings: &[&str], folders: bool) -> Result<BTreeMap<String, PathBuf>> {
     let entries = fs::read_dir(folder)
         .with_context(|| format!("{}: cannot be read as a directory", folder.display()))?;

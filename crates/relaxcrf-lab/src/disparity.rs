@@ -36,7 +36,7 @@ impl FromStr for CostSpec {
                     radius.parse().ok().filter(fits).ok_or("the radius of census must be 1, 2 or 3")?;
                 Measure::Census { radius }
             }
-            _ => return Err("wanted ad, bt, census or census:R".into()),
+            _ => return Err("expected ad, bt, census or census:R".into()),
         }))
     }
 }
@@ -48,7 +48,7 @@ impl FromStr for Truncation {
         match text.trim().parse::<f32>() {
             _ if text == "none" => Ok(Self(None)),
             Ok(value) if value > 0.0 && value.is_finite() => Ok(Self(Some(value))),
-            _ => Err("wanted a finite number above 0, or none".into()),
+            _ => Err("expected a finite number above 0, or none".into()),
         }
     }
 }
@@ -158,7 +158,7 @@ pub fn read_costs(
     Ok((left, right, costs))
 }
 
-/// What is known about the true disparities of the left picture.
+/// The true disparities of the left picture, as far as they are known.
 #[derive(Debug, Clone)]
 pub struct Truth {
     /// NaN where it is not known.
@@ -172,7 +172,7 @@ pub struct Truth {
 pub struct Score {
     /// Pixels whose truth is known.
     pub pixels: usize,
-    /// Share of them that is off by more than half a pixel, one, two.
+    /// Fraction that is off by more than half a pixel.
     pub bad_0_5: f64,
     /// Fraction that is off by more than one pixel.
     pub bad_1: f64,
@@ -205,7 +205,7 @@ impl Truth {
             let largest = map.labels.iter().copied().max().filter(|&m| m > 0);
             let Some(largest) = largest else {
                 bail!(
-                    "{}: every value is 0; wanted a mask whose largest value marks visible pixels",
+                    "{}: every value is 0; expected a mask whose largest value marks visible pixels",
                     mask.display()
                 );
             };
@@ -255,7 +255,7 @@ fn read_disparities(path: &Path, scale: Option<f64>, left: &Path, size: (usize, 
         "pfm" => {
             let image = io::read_pfm(path)?;
             if image.channels != 1 {
-                bail!("{}: has {} channels; wanted one, the disparity", path.display(), image.channels);
+                bail!("{}: has {} channels; expected one, the disparity", path.display(), image.channels);
             }
             let scale = scale.unwrap_or(1.0) as f32;
             let known = |&v: &f32| if v.is_finite() { v / scale } else { f32::NAN };
@@ -265,7 +265,7 @@ fn read_disparities(path: &Path, scale: Option<f64>, left: &Path, size: (usize, 
             let array = io::read_array(path)?;
             let [height, width] = array.shape[..] else {
                 let by = array.shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
-                bail!("{}: holds an array of {by}; wanted height x width disparities", path.display());
+                bail!("{}: has shape {by}; expected height x width disparities", path.display());
             };
             let scale = scale.unwrap_or(1.0) as f32;
             let known = |&v: &f32| if v.is_finite() && v > 0.0 { v / scale } else { f32::NAN };
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_and_truncations() {
+    fn matching_costs_and_truncations_are_read() {
         assert_eq!("ad".parse(), Ok(CostSpec(Measure::AbsoluteDifference)));
         assert_eq!("bt".parse(), Ok(CostSpec(Measure::BirchfieldTomasi)));
         assert_eq!("census".parse(), Ok(CostSpec(Measure::Census { radius: 2 })));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_by_hand() {
+    fn scores_of_a_small_example_equal_values_by_hand() {
         let truth = Truth {
             disparities: vec![1.0, 2.25, f32::NAN, 4.0, 8.0],
             visible: Some(vec![true, true, true, true, false]),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn occlusion_from_both_truths() {
+    fn pixels_whose_truths_disagree_are_occluded() {
         // Right pixel 1 belongs to the nearer surface: left pixel 1, which maps there too, is hidden.
         let left = [0.0, 0.0, 0.0, 2.0, 7.0, f32::NAN];
         let right = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0];
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_bits() {
+    fn eight_bit_scale_fits_all_disparities_or_is_refused() {
         assert_eq!(eight_bit_scale(None, 60).unwrap(), 4.0);
         assert_eq!(eight_bit_scale(Some(4.0), 60).unwrap(), 4.0);
         assert!(eight_bit_scale(Some(8.0), 60).is_err());

@@ -15,7 +15,7 @@ use crate::report::{self, align_numbers, table};
 use crate::specs::VoidSpec;
 
 /// With more labels only those that occur or have a name are listed.
-const MOST_CLASSES: usize = 256;
+const MAX_CLASSES: usize = 256;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ pub fn measure(args: &EvaluateOptions, truth: &Path, messages: &Messages) -> Res
     }
     // Label numbers without names may be large and far between.
     let shown = |&l: &usize| {
-        labels <= MOST_CLASSES || l < names.names.len() || all.true_pixels(l) + all.given_pixels(l) > 0
+        labels <= MAX_CLASSES || l < names.names.len() || all.true_pixels(l) + all.given_pixels(l) > 0
     };
     Ok(Measures {
         truth: truth.into(),
@@ -177,7 +177,7 @@ fn pairs(predicted: &Path, truth: &Path, messages: &Messages) -> Result<Vec<(Pat
         (is_dir, _) => {
             let kind = |dir: bool| if dir { "a directory" } else { "a file" };
             bail!(
-                "{} is {} but {} is {}; wanted two files or two directories",
+                "{} is {} but {} is {}; expected two files or two directories",
                 predicted.display(),
                 kind(is_dir),
                 truth.display(),

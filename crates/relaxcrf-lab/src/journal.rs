@@ -1,4 +1,4 @@
-//! Results that survive a kill: one JSON value a line, appended before the work goes on.
+//! Results that survive a kill: one JSON value per line, appended before the work continues.
 //!
 //! A journal belongs to one process, or is shared by several. A shared one is never cut: whole lines go to its end in
 //! one write each, and a line that is no record, left by a process that was killed or by a full disk, is skipped.
@@ -30,8 +30,8 @@ struct End {
 }
 
 impl Journal {
-    /// Reads what is there without changing it; nothing if there is no file. A last line that a killed process left
-    /// unfinished is no record.
+    /// Reads all records without changing the file; none if there is no file. A last line that a killed process left
+    /// unfinished is skipped.
     pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
         let shown = path.display();
         check_regular(path)?;
@@ -46,7 +46,7 @@ impl Journal {
             .map(|(k, line)| {
                 serde_json::from_slice(line).with_context(|| {
                     format!(
-                        "{shown}: line {} is no record of this command; move the file away to start afresh",
+                        "{shown}: line {} is not a record of this command; move the file away to start anew",
                         k + 1
                     )
                 })
@@ -72,7 +72,7 @@ impl Journal {
     }
 
     /// Opens for appending beside other processes.
-    pub fn share(path: &Path) -> Result<Self> {
+    pub fn open_shared(path: &Path) -> Result<Self> {
         check_regular(path)?;
         let open = || -> std::io::Result<End> {
             let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unfinished_line_is_dropped_and_overwritten() {
+    fn unfinished_line_of_a_journal_is_dropped_and_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         assert!(Journal::read::<u32>(&path).unwrap().is_empty());
@@ -168,20 +168,20 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_journal_is_never_cut() {
+    fn shared_journal_is_never_truncated() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         let mut tail = Tail::new(&path);
         let mut seen: Vec<u32> = Vec::new();
         tail.read(|v| seen.push(v)).unwrap();
-        let (a, b) = (Journal::share(&path).unwrap(), Journal::share(&path).unwrap());
+        let (a, b) = (Journal::open_shared(&path).unwrap(), Journal::open_shared(&path).unwrap());
         a.append(&1u32).unwrap();
         b.append(&2u32).unwrap();
         tail.read(|v| seen.push(v)).unwrap();
         assert_eq!(seen, [1, 2]);
         // A process that was killed in the middle of a line, and one that comes later.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"[3").unwrap();
-        Journal::share(&path).unwrap().append(&4u32).unwrap();
+        Journal::open_shared(&path).unwrap().append(&4u32).unwrap();
         a.append(&5u32).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"1\n2\n[3\n4\n5\n");
         tail.read(|v| seen.push(v)).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_line_is_named() {
+    fn damaged_journal_line_is_an_error_with_its_number() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         fs::write(&path, b"1\nx\n3\n").unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_bit_by_bit() {
+    fn journal_keeps_every_bit_of_numbers() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("j.jsonl");
         let journal = Journal::append_to(&path).unwrap();

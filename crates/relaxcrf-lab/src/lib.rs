@@ -6,11 +6,12 @@
 //! |---|---|
 //! | files to models, with checks for likely mistakes | [`inputs`], [`disparity`], [`options`], [`choice`] |
 //! | data directories, stored results | [`dataset`], [`journal`], [`outputs`], [`parallel`] |
-//! | experiments | [`compare`], [`reproduce`], [`study`], [`tune`], [`evaluate`] |
+//! | experiments | [`chains`], [`compare`], [`reproduce`], [`study`], [`tune`], [`evaluate`] |
 //! | measures of labels, generated scenes | [`metrics`], [`synth`] |
 //! | tables, plots, pages, JSON | [`report`] |
 //! | warnings and progress | [`messages`], [`progress`] |
 
+pub mod chains;
 pub mod choice;
 pub mod compare;
 pub mod dataset;

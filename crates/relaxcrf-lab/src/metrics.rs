@@ -1,4 +1,4 @@
-//! How well labels agree with the truth.
+//! Accuracy, IoU and boundary bands of labels against a truth.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use relaxcrf::error::{Error, Result};
 
 /// How often each true label was given each label, over any number of label maps.
 ///
-/// Pixels whose truth is void count nowhere. A prediction of void where the truth is not counts as a miss of
-/// the true label, and as nobody's false alarm.
+/// Pixels whose truth is void count nowhere. A void prediction elsewhere counts as a miss of the true label, and
+/// not as a false alarm of another.
 ///
 /// ```
 /// use relaxcrf_lab::metrics::Confusion;
@@ -109,7 +109,7 @@ impl Confusion {
                 what: what.into(),
                 got: format!("label {}", map[at]),
                 place: format!("pixel {at}"),
-                wanted: match void {
+                expected: match void {
                     Some(void) => format!("labels below {}, or {void} for void", self.labels),
                     None => format!("labels below {}", self.labels),
                 },
@@ -155,14 +155,14 @@ impl Confusion {
         self.given.get(&label).copied().unwrap_or(0)
     }
 
-    /// Share of pixels with the right label; `None` without pixels.
+    /// Fraction of pixels with the right label; `None` without pixels.
     pub fn accuracy(&self) -> Option<f64> {
-        share(self.truly.keys().fold(0, |sum: u64, &l| sum.saturating_add(self.right(l))), self.total())
+        ratio(self.truly.keys().fold(0, |sum: u64, &l| sum.saturating_add(self.right(l))), self.total())
     }
 
-    /// Share of a label's true pixels that were found; `None` if it has none.
+    /// Fraction of a label's true pixels that were found; `None` if it has none.
     pub fn class_accuracy(&self, label: usize) -> Option<f64> {
-        share(self.right(label), self.true_pixels(label))
+        ratio(self.right(label), self.true_pixels(label))
     }
 
     /// Mean of the class accuracies over the labels that occur in the truth.
@@ -176,7 +176,7 @@ impl Confusion {
         if truly == 0 {
             return None;
         }
-        share(right, truly.saturating_add(self.given_pixels(label) - right))
+        ratio(right, truly.saturating_add(self.given_pixels(label) - right))
     }
 
     /// Mean of the IoUs over the labels that occur in the truth.
@@ -190,7 +190,7 @@ impl Confusion {
     }
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+fn ratio(part: u64, whole: u64) -> Option<f64> {
     if whole == 0 { None } else { Some(part as f64 / whole as f64) }
 }
 
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_by_hand() {
+    fn measures_of_a_small_example_equal_values_by_hand() {
         let c = by_hand();
         let entries: Vec<_> = c.entries().collect();
         assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_counting_both() {
+    fn merged_confusion_counts_both_maps() {
         let (mut a, b) = (by_hand(), by_hand());
         a.merge(&b);
         assert_eq!(a.total(), 22);
@@ -294,14 +294,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_has_no_measure() {
+    fn empty_confusion_has_no_measures() {
         let mut c = Confusion::new(2);
         c.add(&[0, 1], &[7, 7], Some(7)).unwrap();
         assert_eq!((c.accuracy(), c.mean_iou(), c.mean_accuracy()), (None, None, None));
     }
 
     #[test]
-    fn bad_labels_and_sizes_are_named_and_count_nothing() {
+    fn bad_labels_and_sizes_are_errors_and_count_nothing() {
         let mut c = Confusion::new(2);
         let e = c.add(&[0, 2], &[0, 1], Some(255)).unwrap_err().to_string();
         assert!(e.contains("predicted") && e.contains("label 2") && e.contains("pixel 1"), "{e}");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_band_is_what_a_search_over_all_pixels_finds() {
+    fn boundary_band_equals_a_search_over_all_pixels() {
         let (width, height) = (11usize, 7usize);
         let truth: Vec<u16> =
             (0..width * height).map(|i| u16::from(i % width > 6) + 2 * u16::from(i / width > 5)).collect();

@@ -73,7 +73,7 @@ pub fn check_regular(path: &Path) -> Result<()> {
 /// Makes a directory for output unless it is there.
 pub fn make_directory(path: &Path) -> Result<()> {
     if path.exists() && !path.is_dir() {
-        bail!("{}: is a file; wanted a directory", path.display());
+        bail!("{}: is a file; expected a directory", path.display());
     }
     fs::create_dir_all(path).with_context(|| format!("{}: cannot be made", path.display()))
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_belong_together_are_all_there_or_none() {
+    fn files_of_one_run_are_all_written_or_none() {
         let place = tempfile::tempdir().unwrap();
         let [old, new, failing] = ["old", "new", "failing"].map(|name| place.path().join(name));
         fs::write(&old, "before").unwrap();

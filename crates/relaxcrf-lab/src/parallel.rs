@@ -9,16 +9,16 @@ use anyhow::{Context, Result};
 /// Of every thread, whatever `RUST_MIN_STACK` says.
 pub const STACK: usize = 2 << 20;
 
-/// Calls `work` once on each of `count` threads, the rayon threads of which share out `threads`; returns when all are
-/// through.
+/// Calls `work` once on each of `count` threads and divides `threads` rayon threads among them; returns when all have
+/// finished.
 pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<()> {
     let work = &work;
     std::thread::scope(|scope| {
         let start = |worker: usize| {
-            let share = (threads / count + usize::from(worker < threads % count)).max(1);
-            let no_threads = move || format!("{share} threads cannot be started");
+            let own = (threads / count + usize::from(worker < threads % count)).max(1);
+            let no_threads = move || format!("{own} threads cannot be started");
             let task = move || -> Result<()> {
-                let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).num_threads(share).build();
+                let pool = rayon::ThreadPoolBuilder::new().stack_size(STACK).num_threads(own).build();
                 pool.with_context(no_threads)?.install(work);
                 Ok(())
             };
@@ -37,7 +37,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync)
     let threads = rayon::current_num_threads();
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<R>>>> = Mutex::new(items.iter().map(|_| None).collect());
-    // Fewer images than threads: the rest goes inside the images.
+    // With fewer images than threads, the other threads work inside the images.
     workers(threads.min(items.len()).max(1), threads, || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync)
         }
     })?;
     let results = results.into_inner().unwrap_or_else(|p| p.into_inner());
-    // Failures first: items that were never begun are not what went wrong.
+    // Failures first: items that were never begun did not fail.
     let mut done = Vec::with_capacity(items.len());
     for result in results.into_iter().flatten() {
         done.push(result?);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_failures_come_out() {
+    fn parallel_map_keeps_the_order_and_returns_the_first_failure() {
         let items: Vec<usize> = (0..50).collect();
         assert_eq!(map(&items, |&k| Ok(k * k)).unwrap(), items.iter().map(|k| k * k).collect::<Vec<_>>());
         assert!(map(&[] as &[usize], |&k| Ok(k)).unwrap().is_empty());

@@ -1,4 +1,4 @@
-//! How experiments tell how far they are. The program shows it; tests follow in silence.
+//! Progress of experiments: traits that the program implements for the screen, and a silent implementation for tests.
 
 use std::ops::ControlFlow;
 
@@ -45,13 +45,13 @@ pub trait Observer: Sync {
     /// Counts results, `done` of `total` of which exist already; `unit` is their name in the plural.
     fn count(&self, total: usize, done: usize, unit: &'static str) -> Box<dyn Counter + '_>;
 
-    /// Tells about one finished result.
+    /// Shows one line about a finished result.
     fn tell(&self, text: &str);
 }
 
 /// Follows one run of a method.
 pub trait RunObserver {
-    /// Tells what is going on now.
+    /// Shows the current activity.
     fn say(&self, now: &str);
 
     /// Begins to follow the iterations of a run.
@@ -66,7 +66,7 @@ pub trait RunObserver {
 
 /// Counts results; shared by threads.
 pub trait Counter: Sync {
-    /// Tells what is going on now.
+    /// Shows the current activity.
     fn say(&self, now: &str);
 
     /// Counts one more result.

@@ -152,7 +152,7 @@ pub fn filter<'py>(
             "exact" => Box::new(Exact::new(features, dims)?),
             "lattice" => Box::new(Lattice::new(&features, dims, Blur::Symmetric)?),
             "lattice-classic" => Box::new(Lattice::new(&features, dims, Blur::Classic)?),
-            _ => return Err(Error::parse("filter", kind, "wanted exact, lattice or lattice-classic")),
+            _ => return Err(Error::parse("filter", kind, "expected exact, lattice or lattice-classic")),
         };
         let direction = if transposed { Direction::Transposed } else { Direction::Forward };
         let mut out = vec![0.0; points * channels];
@@ -164,7 +164,7 @@ pub fn filter<'py>(
                 what: "filtered values".into(),
                 got: out[at].to_string(),
                 place: place(at, channels),
-                wanted: "sums that single precision can hold, up to 3.4e38".into(),
+                expected: "sums that single precision can hold, up to 3.4e38".into(),
                 fix: "divide the values by their largest".into(),
             }),
         }
@@ -179,7 +179,7 @@ fn check_finite(values: &[f32], channels: usize) -> relaxcrf::Result<()> {
         what: "values".into(),
         got: values[at].to_string(),
         place: place(at, channels),
-        wanted: "finite numbers".into(),
+        expected: "finite numbers".into(),
         fix: "numpy.nan_to_num, if they stand for nothing".into(),
     })
 }
@@ -210,8 +210,8 @@ pub fn stereo_unary<'py>(
             "birchfield-tomasi" => Measure::BirchfieldTomasi,
             "census" => Measure::Census { radius },
             _ => {
-                let wanted = "wanted absolute, birchfield-tomasi or census";
-                return Err(Error::parse("measure", measure, wanted));
+                let expected = "expected absolute, birchfield-tomasi or census";
+                return Err(Error::parse("measure", measure, expected));
             }
         };
         let mut options = CostOptions::new(measure);

@@ -109,7 +109,7 @@ impl Problem {
                 what: "unary energy".into(),
                 got: "nan".into(),
                 place: format!("label {}, point {}", at % self.labels, at / self.labels),
-                wanted: "numbers, or inf for a forbidden label".into(),
+                expected: "numbers, or inf for a forbidden label".into(),
                 fix: "the log of a negative number, or nan in the probabilities?".into(),
             });
         }

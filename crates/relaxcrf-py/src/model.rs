@@ -198,6 +198,8 @@ fn compatibility_of((kind, values): (String, Vec<f32>), labels: usize) -> relaxc
         "linear" => Compatibility::linear(labels, values.first().copied()),
         "per-label" => Compatibility::per_label(values),
         "matrix" => Compatibility::matrix(labels, values),
-        _ => Err(relaxcrf::Error::parse("compatibility", kind, "wanted potts, linear, per-label or matrix")),
+        _ => {
+            Err(relaxcrf::Error::parse("compatibility", kind, "expected potts, linear, per-label or matrix"))
+        }
     }
 }

@@ -150,7 +150,7 @@ pub(crate) fn check_pair(left: &Image, right: &Image) -> Result<()> {
         return Err(Error::Shape {
             what: "right image".into(),
             got: size(right),
-            wanted: format!("the left image's {}", size(left)),
+            expected: format!("the left image's {}", size(left)),
             fix: "the pair must be rectified".into(),
         });
     }
@@ -160,7 +160,7 @@ pub(crate) fn check_pair(left: &Image, right: &Image) -> Result<()> {
                 what: what.into(),
                 got: image.data[at].to_string(),
                 place: format!("pixel {}, channel {}", at / image.channels, at % image.channels),
-                wanted: "finite numbers".into(),
+                expected: "finite numbers".into(),
                 fix: String::new(),
             });
         }

@@ -34,7 +34,7 @@ impl Beliefs {
                     what: "beliefs".into(),
                     got: format!("a row that sums to {sum}"),
                     place: format!("pixel {a}"),
-                    wanted: "non-negative rows that sum to 1".into(),
+                    expected: "non-negative rows that sum to 1".into(),
                     fix: "are labels the last axis?".into(),
                 });
             }

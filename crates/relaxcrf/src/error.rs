@@ -9,29 +9,29 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// Two arrays that must describe the same pixels (or labels, or channels) do not.
-    #[error("{what} has {got}, but {wanted} is needed{}", hint(.fix))]
+    #[error("{what} has {got}, but {expected} is needed{}", hint(.fix))]
     Shape {
         /// The array, as the user knows it ("unary energies", "image").
         what: String,
         /// The size it has.
         got: String,
         /// The size it should have.
-        wanted: String,
+        expected: String,
         /// What probably went wrong; empty if there is nothing to say.
         fix: String,
     },
     /// A number lies outside the range in which the problem makes sense.
-    #[error("{what} is {got}, but must be {wanted}")]
+    #[error("{what} is {got}, but must be {expected}")]
     Value {
         /// The parameter's name.
         what: String,
         /// The value given.
         got: String,
         /// The values accepted.
-        wanted: String,
+        expected: String,
     },
     /// An array holds a value that has no meaning there (NaN, a probability of -1, ...).
-    #[error("{what} holds {got} at {place}; wanted {wanted}{}", hint(.fix))]
+    #[error("{what} holds {got} at {place}; expected {expected}{}", hint(.fix))]
     Element {
         /// The array.
         what: String,
@@ -40,7 +40,7 @@ pub enum Error {
         /// Where: pixel and label, or row and column.
         place: String,
         /// The values accepted.
-        wanted: String,
+        expected: String,
         /// What probably went wrong; empty if there is nothing to say.
         fix: String,
     },
@@ -79,7 +79,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was found and what was wanted.
+        /// What was given and what was expected.
         why: String,
     },
 }
@@ -107,24 +107,28 @@ impl From<relaxcrf_filter::Error> for Error {
     fn from(error: relaxcrf_filter::Error) -> Self {
         use relaxcrf_filter::Error as Of;
         match error {
-            Of::Shape { what, got, wanted, fix } => Self::Shape { what, got, wanted, fix },
-            Of::Value { what, got, wanted } => Self::Value { what, got, wanted },
-            Of::Element { what, got, place, wanted, fix } => Self::Element { what, got, place, wanted, fix },
+            Of::Shape { what, got, expected, fix } => Self::Shape { what, got, expected, fix },
+            Of::Value { what, got, expected } => Self::Value { what, got, expected },
+            Of::Element { what, got, place, expected, fix } => {
+                Self::Element { what, got, place, expected, fix }
+            }
             Of::Filter { filter, why, fix } => Self::Filter { filter, why, fix },
-            other => Self::Value { what: "features".into(), got: other.to_string(), wanted: "valid".into() },
+            other => {
+                Self::Value { what: "features".into(), got: other.to_string(), expected: "valid".into() }
+            }
         }
     }
 }
 
 impl Error {
     /// A [`Error::Shape`] without a hint.
-    pub fn shape(what: impl Into<String>, got: impl Into<String>, wanted: impl Into<String>) -> Self {
-        Self::Shape { what: what.into(), got: got.into(), wanted: wanted.into(), fix: String::new() }
+    pub fn shape(what: impl Into<String>, got: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Shape { what: what.into(), got: got.into(), expected: expected.into(), fix: String::new() }
     }
 
     /// A [`Error::Value`].
-    pub fn value(what: impl Into<String>, got: impl ToString, wanted: impl Into<String>) -> Self {
-        Self::Value { what: what.into(), got: got.to_string(), wanted: wanted.into() }
+    pub fn value(what: impl Into<String>, got: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Value { what: what.into(), got: got.to_string(), expected: expected.into() }
     }
 
     /// A [`Error::Parse`].

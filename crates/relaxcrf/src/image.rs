@@ -29,8 +29,8 @@ impl Image {
     /// The sizes agree with the data. The fields are public, so whoever takes an image asks this first.
     pub fn check(&self) -> Result<()> {
         let Self { width, height, channels, data } = self;
-        let wanted = width.checked_mul(*height).and_then(|n| n.checked_mul(*channels));
-        if wanted == Some(data.len()) && !data.is_empty() {
+        let expected = width.checked_mul(*height).and_then(|n| n.checked_mul(*channels));
+        if expected == Some(data.len()) && !data.is_empty() {
             return Ok(());
         }
         Err(Error::shape(
@@ -38,7 +38,7 @@ impl Image {
             format!("{} values", data.len()),
             format!(
                 "{width} x {height} pixels of {channels} channels, that is {},",
-                wanted.map_or("more than memory can hold".into(), |n| format!("{n} values (at least one)"))
+                expected.map_or("more than memory can hold".into(), |n| format!("{n} values (at least one)"))
             ),
         ))
     }

@@ -57,7 +57,7 @@ impl Labeling {
                 what: "labelling".into(),
                 got: format!("label {}", self.labels[at]),
                 place: format!("pixel {at}"),
-                wanted: format!("labels 0 to {}", labels - 1),
+                expected: format!("labels 0 to {}", labels - 1),
                 fix: "is this value a void or unsure mark?".into(),
             }),
         }

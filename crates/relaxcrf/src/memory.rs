@@ -47,7 +47,7 @@ impl Estimate {
 impl Problem {
     /// What should be free before these methods are run: more than any of them has been seen to take, where the estimate
     /// allows for what hardly ever comes together.
-    pub fn wanted(&self, methods: &Pipeline) -> u64 {
+    pub fn needed(&self, methods: &Pipeline) -> u64 {
         methods.stages().iter().map(|m| m.typical_bytes(self)).max().unwrap_or(0)
     }
 
@@ -67,5 +67,5 @@ impl Problem {
 
 /// Fails if there is no memory for methods.
 pub(crate) fn require_for_methods(model: &Model, methods: &Pipeline) -> Result<()> {
-    require("memory for the method", Problem::of(model).wanted(methods))
+    require("memory for the method", Problem::of(model).needed(methods))
 }

@@ -123,9 +123,9 @@ fn a_schedule_in_limited_time_looks_at_its_labels_near_the_end() {
     let schedule: Vec<_> = found.trace.iter().filter(|p| p.stage == 0).collect();
     let evaluated = schedule.iter().filter(|p| p.own_energy.is_some()).map(|p| p.iteration);
     let last = schedule.len();
-    let wanted = (1..=last).filter(|k| k % 70 == 0 || *k == last);
+    let expected = (1..=last).filter(|k| k % 70 == 0 || *k == last);
     assert_eq!(schedule[0].method, "graduated");
-    assert!(last > 70 && evaluated.eq(wanted), "of {last} iterations");
+    assert!(last > 70 && evaluated.eq(expected), "of {last} iterations");
 }
 
 #[test]

@@ -35,10 +35,10 @@ fn on_threads(threads: usize, labels: usize, method: &str) -> Vec<u8> {
 
 fn same_for_all(labels: usize, methods: impl Iterator<Item = &'static str>) {
     for method in methods {
-        let wanted = on_threads(1, labels, method);
-        assert!(wanted == on_threads(1, labels, method), "{method} differs from run to run");
+        let expected = on_threads(1, labels, method);
+        assert!(expected == on_threads(1, labels, method), "{method} differs from run to run");
         for threads in [2, 3, 8] {
-            let same = wanted == on_threads(threads, labels, method);
+            let same = expected == on_threads(threads, labels, method);
             assert!(same, "{method} on {threads} threads differs from one thread");
         }
     }

@@ -51,7 +51,9 @@ fn fixed_words(text: &str) -> &str {
 fn every_message_in_the_sources_is_on_the_page() {
     let page = page();
     let mut files = Vec::new();
-    sources(&Path::new(HERE).join("src"), &mut files);
+    for library in ["relaxcrf", "relaxcrf-filter", "relaxcrf-io", "relaxcrf-stereo"] {
+        sources(&Path::new(HERE).join("..").join(library).join("src"), &mut files);
+    }
     let (mut seen, mut missing) = (0, Vec::new());
     for (name, code) in &files {
         for marker in [
@@ -97,7 +99,7 @@ fn every_kind_has_its_section() {
         (build(vec![0.0; 3]).unwrap_err(), "but", "## Sizes"),
         (
             build(vec![f32::NAN; 4]).unwrap_err(),
-            "holds NaN at pixel 0, label 0; wanted",
+            "holds NaN at pixel 0, label 0; expected",
             "## Values in arrays",
         ),
         (ModelBuilder::points(0, 2).build().unwrap_err(), "but must be", "## Numbers and names"),

@@ -117,9 +117,9 @@ fn abs(x: &[f32]) -> Vec<f32> {
 }
 
 /// Each value within the tolerance of a size that it cannot reasonably be expected to beat.
-fn close(got: &[f32], wanted: &[f32], size: f32) -> Result<(), TestCaseError> {
-    prop_assert_eq!(got.len(), wanted.len());
-    for (i, (&g, &w)) in got.iter().zip(wanted).enumerate() {
+fn close(got: &[f32], expected: &[f32], size: f32) -> Result<(), TestCaseError> {
+    prop_assert_eq!(got.len(), expected.len());
+    for (i, (&g, &w)) in got.iter().zip(expected).enumerate() {
         let error = f64::from((g - w).abs());
         prop_assert!(
             error <= TOLERANCE * f64::from(size),
@@ -143,8 +143,8 @@ fn linear(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
     let (x, y) = (scene.signed(n * 3, 1), scene.signed(n * 3, 2));
     let mixed: Vec<f32> = x.iter().zip(&y).map(|(a, b)| 2.0 * a - 0.5 * b).collect();
     let (kx, ky) = (forward(filter, &x, 3, scratch), forward(filter, &y, 3, scratch));
-    let wanted: Vec<f32> = kx.iter().zip(&ky).map(|(a, b)| 2.0 * a - 0.5 * b).collect();
-    close(&forward(filter, &mixed, 3, scratch), &wanted, largest(&filter.normalizer()))
+    let expected: Vec<f32> = kx.iter().zip(&ky).map(|(a, b)| 2.0 * a - 0.5 * b).collect();
+    close(&forward(filter, &mixed, 3, scratch), &expected, largest(&filter.normalizer()))
 }
 
 fn adjoint(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseError> {
@@ -194,12 +194,12 @@ fn scaled_and_added(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCase
         let plain = apply(filter, direction, &inner, 2, scratch);
         for add in [false, true] {
             let old = |i: usize| if add { before[i] } else { 0.0 };
-            let wanted: Vec<f32> =
+            let expected: Vec<f32> =
                 plain.iter().enumerate().map(|(i, &v)| old(i) - 3.0 * left[i / 2] * v).collect();
             let mut out = if add { before.clone() } else { vec![f32::NAN; n * 2] };
             let scaling = Scaling { left: Some(&left), right: Some(&right), gain: -3.0, add };
             filter.apply(direction, &x, 2, scaling, &mut out, scratch);
-            close(&out, &wanted, 3.0 * largest(&filter.normalizer()) + 1.0)?;
+            close(&out, &expected, 3.0 * largest(&filter.normalizer()) + 1.0)?;
         }
     }
     Ok(())
@@ -214,8 +214,8 @@ fn channels_apart(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseEr
         for c in [0, channels / 2, channels - 1] {
             let column: Vec<f32> = x.iter().skip(c).step_by(channels).copied().collect();
             let alone = forward(filter, &column, 1, scratch);
-            let wanted: Vec<f32> = together.iter().skip(c).step_by(channels).copied().collect();
-            close(&alone, &wanted, largest(&filter.normalizer()))?;
+            let expected: Vec<f32> = together.iter().skip(c).step_by(channels).copied().collect();
+            close(&alone, &expected, largest(&filter.normalizer()))?;
         }
     }
     filter.apply(Direction::Forward, &[], 0, Scaling::NONE, &mut [], scratch);
@@ -234,10 +234,10 @@ fn bins_are_indicators(scene: &Scene, filter: &dyn Operator) -> Result<(), TestC
                 Scaling { left: left.map(|l| &l[..]), right: right.map(|r| &r[..]), gain: 2.0, add };
             let binned = Binned { bins: &bins, count, table: &table };
             let start = if add { 0.5 } else { f32::NAN };
-            let (mut got, mut wanted) = (vec![start; n], vec![start; n]);
+            let (mut got, mut expected) = (vec![start; n], vec![start; n]);
             binned_sums(filter, binned, scaling, &mut got, scratch);
-            binned_sums(&Bare(filter), binned, scaling, &mut wanted, scratch);
-            close(&got, &wanted, 2.0 * largest(&filter.normalizer()) + 0.5)?;
+            binned_sums(&Bare(filter), binned, scaling, &mut expected, scratch);
+            close(&got, &expected, 2.0 * largest(&filter.normalizer()) + 0.5)?;
         }
     }
     Ok(())
@@ -252,10 +252,10 @@ fn between_lists(scene: &Scene, filter: &dyn Operator) -> Result<(), TestCaseErr
     let targets: Vec<u32> = (0..n as u32).rev().filter(|&a| draw[a as usize] >= 0.3).collect();
     let (left, right) = (scene.positive(n, 16), scene.positive(n, 17));
     let scaling = Scaling { left: Some(&left), right: Some(&right), gain: -1.5, add: false };
-    let (mut got, mut wanted) = (vec![0.25; n], vec![0.25; n]);
+    let (mut got, mut expected) = (vec![0.25; n], vec![0.25; n]);
     sums_between(filter, &sources, &targets, scaling, &mut got, scratch);
-    sums_between(&Bare(filter), &sources, &targets, scaling, &mut wanted, scratch);
-    close(&got, &wanted, 1.5 * largest(&filter.normalizer()) + 0.25)
+    sums_between(&Bare(filter), &sources, &targets, scaling, &mut expected, scratch);
+    close(&got, &expected, 1.5 * largest(&filter.normalizer()) + 0.25)
 }
 
 /// Between some of the points: symmetric if it was, no entry negative or above what it was, single points as before.

@@ -69,11 +69,11 @@ proptest! {
         let model = problem(seed, tempting);
         // Everybody believes in one label: all others are left out at once, and some must come back.
         let init = Beliefs::from_labeling(&Labeling::constant(PIXELS, first), LABELS);
-        let mut wanted = init.as_slice().to_vec();
+        let mut expected = init.as_slice().to_vec();
         for iterations in 1..12 {
-            wanted = plain_update(&model, &wanted);
+            expected = plain_update(&model, &expected);
             let got = after(&model, "dc-neg", &init, iterations);
-            for (g, w) in got.beliefs.as_slice().iter().zip(&wanted) {
+            for (g, w) in got.beliefs.as_slice().iter().zip(&expected) {
                 prop_assert!((g - w).abs() < 1e-3, "{g} against {w} after {iterations}");
             }
             if got.status == Status::Converged {
@@ -81,7 +81,7 @@ proptest! {
             }
         }
         if tempting >= 3 {
-            prop_assert!(wanted[5 * LABELS + tempting] > 0.5, "the tempting label came in");
+            prop_assert!(expected[5 * LABELS + tempting] > 0.5, "the tempting label came in");
         }
     }
 

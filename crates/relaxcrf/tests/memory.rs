@@ -92,8 +92,8 @@ fn check(case: &Case, methods: &[&str]) {
         let (result, peak, _) = run(None);
         if result.is_ok() {
             // What is asked for beforehand will do.
-            let wanted = problem.wanted(&pipeline);
-            assert!(wanted >= peak, "{}: {method}: {wanted} wanted, {peak} used", case.name);
+            let needed = problem.needed(&pipeline);
+            assert!(needed >= peak, "{}: {method}: {needed} needed, {peak} used", case.name);
         }
         if result.is_ok() && *method == "auto" {
             // What it chooses is not known.

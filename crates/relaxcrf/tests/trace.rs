@@ -45,17 +45,17 @@ fn a_gap_that_was_asked_for_ends_the_run() {
     for method in ["qp+smooth-lp", "lp", "prox-lp", "auto"] {
         let with = |until_gap| Settings { until_gap, tolerance: Some(0.0), ..Settings::default() };
         let whole = run(&model, method, &with(None));
-        let wanted = 2.0 * whole.gap().unwrap() + 1e-3;
-        let found = run(&model, method, &with(Some(wanted)));
+        let expected = 2.0 * whole.gap().unwrap() + 1e-3;
+        let found = run(&model, method, &with(Some(expected)));
         assert_eq!(found.status, Status::GapReached, "{method}");
-        assert!(found.gap().unwrap() <= wanted && found.iterations < whole.iterations, "{method}");
+        assert!(found.gap().unwrap() <= expected && found.iterations < whole.iterations, "{method}");
         let bound = found.lower_bound.unwrap().value;
         let energy = found.energy.total();
         assert!((found.trace.last().unwrap().lower_bound.unwrap() - bound).abs() < 1e-9);
         // Not reached one iteration earlier.
         let before = &found.trace[found.trace.len() - 2];
         let gap = before.lower_bound.map(|b| (before.energy - b) / before.energy.abs());
-        assert!(energy - bound <= wanted * energy.abs() && gap.is_none_or(|g| g > wanted), "{method}");
+        assert!(energy - bound <= expected * energy.abs() && gap.is_none_or(|g| g > expected), "{method}");
     }
 }
 

@@ -84,10 +84,10 @@ pub struct BatchArgs {
     pub report: Option<PathBuf>,
     #[command(flatten)]
     pub colours: ColourArgs,
-    /// Images at the same time [default: as many as there are threads]. Threads are shared out among them
+    /// Images at the same time [default: the number of threads]. Threads are divided among them
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Leave out what is finished: same inputs, same settings, outputs still there. This is the default
+    /// Skip finished images: same inputs, same settings, outputs still there. This is the default
     #[arg(long, conflicts_with = "fresh")]
     pub resume: bool,
     /// Do everything again, finished or not
@@ -140,9 +140,9 @@ NAME.c_unary) beside it, in ../probs, or in the directory that --probs, --logits
   - a manifest: CSV with a heading, or one JSON object per line, with the columns image, one of probabilities, logits, \
 unaries or labels, and if you like truth and output (the name of the results). Paths are relative to the manifest.
 
-OUT gets labels/NAME.png, probs/NAME.npy if asked for, and log.jsonl with one line per image: energy, bound, seconds, the share \
-of pixels that changed, or what went wrong. An image that fails is reported and left out; the rest goes on, and the exit code \
-is 1. Every file appears whole or not at all. Run the same command again after any interruption: what is finished is not done \
+OUT gets labels/NAME.png, probs/NAME.npy if asked for, and log.jsonl with one line per image: energy, bound, seconds, the fraction \
+of pixels that changed, or the error. An image that fails is reported and left out; the run continues, and the exit code \
+is 1. Every file appears whole or not at all. After an interruption run the same command again: finished images are not done \
 again. Several runs may work on the same OUT at the same time and share the work.
 
 Examples:

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use relaxcrf::solve::Pipeline;
+use relaxcrf_lab::methods::{MethodList, SEGMENTATION};
 use relaxcrf_lab::options::DataOptions;
-use relaxcrf_lab::specs::{Contestant, Objective, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+use relaxcrf_lab::specs::{Objective, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 use super::{CommonArgs, ModelArgs};
 
@@ -112,11 +113,13 @@ pub struct ReproduceSegmentationArgs {
     /// Directory for the results; made if absent. An interrupted run goes on from there
     #[arg(long, value_name = "DIR", default_value = "reproduce-out")]
     pub out: PathBuf,
-    /// Methods to compare, separated by commas: see `relaxcrf methods`. With /2 behind it, a method runs with half of
-    /// all weights and is scored with the whole ones, which is how the paper's code ran its mean field [default: those
-    /// of the paper, and graduated]
-    #[arg(long, value_name = "M,...", value_delimiter = ',')]
-    pub methods: Vec<Contestant>,
+    /// Methods and chains to compare, separated by commas: see `relaxcrf methods`
+    #[arg(short, long, value_name = "M,M,...", default_value = SEGMENTATION)]
+    pub methods: MethodList,
+    /// Methods to run also with half of all weights, scored with the full ones, as the paper's code ran its mean field
+    /// [default: mf5,mf, unless methods are named]
+    #[arg(long, value_name = "M,M,...")]
+    pub half_weights: Option<MethodList>,
     /// Parameter set, a name or a file; repeatable, one table each [default: the paper's two, paper-voc-dc and
     /// paper-voc-mf]. Kernel flags override its kernels
     #[arg(long, value_name = "P", help_heading = "Model")]

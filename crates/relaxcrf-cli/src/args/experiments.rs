@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use relaxcrf_lab::disparity::{CostSpec, MatchingOptions, Truncation, TruthFiles};
-use relaxcrf_lab::methods::{MethodList, PAPER};
+use relaxcrf_lab::methods::{MethodList, STEREO};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
 use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs};
@@ -128,10 +128,12 @@ pub struct CompareArgs {
     pub cost: CostArgs,
     #[command(flatten)]
     pub truth: TruthArgs,
-    /// Methods and chains, separated by commas; see `relaxcrf methods`. With /2 behind it, a method runs with half of all
-    /// weights and is scored with the whole ones [default: all, and the paper's chains]
+    /// Methods and chains, separated by commas; see `relaxcrf methods` [default: all, and the paper's chains]
     #[arg(short, long, value_name = "M,M,...")]
     pub methods: Option<MethodList>,
+    /// Methods to run also with half of all weights, scored with the full ones
+    #[arg(long, value_name = "M,M,...")]
+    pub half_weights: Option<MethodList>,
     /// Page to write: one HTML file with pictures, plots and tables, for any browser, no network needed
     #[arg(short, long, value_name = "F.html", value_parser = specs::page_output)]
     pub report: Option<PathBuf>,
@@ -190,10 +192,13 @@ pub struct ReproduceStereoArgs {
     /// Directory for stereo.html, stereo.md, stereo.csv, pictures and plots; made if absent
     #[arg(long, value_name = "DIR", default_value = "reproduce-out")]
     pub out: PathBuf,
-    /// Methods and chains, separated by commas. With /2 behind it, a method runs with half of all weights and is scored
-    /// with the whole ones, which is how the paper's code ran its mean field
-    #[arg(short, long, value_name = "M,M,...", default_value = PAPER)]
+    /// Methods and chains to compare, separated by commas: see `relaxcrf methods`
+    #[arg(short, long, value_name = "M,M,...", default_value = STEREO)]
     pub methods: MethodList,
+    /// Methods to run also with half of all weights, scored with the full ones, as the paper's code ran its mean field
+    /// [default: mf5,mf, unless methods are named]
+    #[arg(long, value_name = "M,M,...")]
+    pub half_weights: Option<MethodList>,
     /// Most time for each stage of each method on each pair
     #[arg(long, value_name = "T", default_value = "90s", value_parser = specs::duration, allow_hyphen_values = true)]
     pub time_limit: Duration,

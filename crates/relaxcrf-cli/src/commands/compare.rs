@@ -6,10 +6,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use relaxcrf::solve::Settings;
 use relaxcrf_io as io;
+use relaxcrf_lab::choice;
 use relaxcrf_lab::compare::{Comparison, Problem, Task};
 use relaxcrf_lab::disparity::{self, Truth};
 use relaxcrf_lab::inputs::{self, Input, Source};
 use relaxcrf_lab::messages::Messages;
+use relaxcrf_lab::methods::{self, MethodList};
 use relaxcrf_lab::options::ModelOptions;
 use relaxcrf_lab::outputs::check_writable;
 use relaxcrf_lab::progress::{Part, RunObserver};
@@ -17,7 +19,6 @@ use relaxcrf_lab::report;
 use relaxcrf_lab::report::page::{Block, Page, Section, write_text};
 use relaxcrf_lab::report::picture::Picture;
 use relaxcrf_lab::specs::Contestant;
-use relaxcrf_lab::{choice, methods};
 
 use super::use_threads;
 use crate::args::{CompareArgs, CompareSource};
@@ -25,7 +26,7 @@ use crate::progress::{Meter, Screen};
 use crate::terminal::{print, print_json};
 
 /// A stage that has not ended by then is stopped, unless another limit is given.
-const USUAL_LIMIT: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads the problem, runs the methods, reports.
 pub fn run(args: &CompareArgs) -> Result<()> {
@@ -40,7 +41,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     drop(meter);
 
     let settings = args.limits.settings(args.common.seed);
-    let settings = Settings { time_limit: settings.time_limit.or(Some(USUAL_LIMIT)), ..settings };
+    let settings = Settings { time_limit: settings.time_limit.or(Some(DEFAULT_LIMIT)), ..settings };
     let screen = Screen { quiet: args.common.quiet };
     let mut comparison =
         problem.compare(&contestants(args), &settings, &[], &Part::whole(), &screen, &mut |_| {})?;
@@ -80,7 +81,8 @@ fn source(args: &CompareArgs) -> Source<'_> {
 }
 
 fn contestants(args: &CompareArgs) -> Vec<Contestant> {
-    args.methods.as_ref().map_or_else(methods::for_comparison, |m| m.0.clone())
+    let half = args.half_weights.clone().unwrap_or_else(|| MethodList(Vec::new()));
+    args.methods.clone().unwrap_or_else(methods::for_comparison).with_half_weights(&half)
 }
 
 fn check_outputs(args: &CompareArgs) -> Result<()> {

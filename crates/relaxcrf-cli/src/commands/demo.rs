@@ -137,7 +137,7 @@ fn minimise(scene: &Scene, name: &str, args: &DemoArgs) -> Result<Run> {
 }
 
 impl SceneReport {
-    /// The run of the method that `segment` or `stereo` uses unless told otherwise.
+    /// The run of the method that `segment` or `stereo` uses by default.
     fn default_run(&self, task: &Task) -> Option<&Run> {
         self.runs.iter().find(|r| r.report.method == task.default_method())
     }

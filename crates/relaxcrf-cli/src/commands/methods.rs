@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::args::MethodsArgs;
 use crate::terminal::{print, print_json};
 
-/// Spaces between the names and what is said about them.
+/// Spaces between the names and the texts about them.
 const GUTTER: usize = 2;
 
 /// Prints the list of methods.

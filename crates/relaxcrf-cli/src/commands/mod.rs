@@ -16,7 +16,7 @@ mod tune;
 use anyhow::{Context, Result, bail};
 use relaxcrf_lab::parallel::STACK;
 
-use crate::args::{Command, CommonArgs, MOST_THREADS};
+use crate::args::{Command, CommonArgs, MAX_THREADS};
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<()> {
@@ -41,8 +41,8 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
     crate::progress::begin(common.progress_every);
     const VARIABLE: &str = "RAYON_NUM_THREADS";
     let asked = std::env::var(VARIABLE).ok().and_then(|n| n.parse::<u128>().ok());
-    if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MOST_THREADS))) {
-        bail!("{VARIABLE} is {n}; wanted at most {MOST_THREADS}");
+    if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MAX_THREADS))) {
+        bail!("{VARIABLE} is {n}; expected at most {MAX_THREADS}");
     }
     // Threads that are started into the last of the memory fall, one by one, before anybody can say so.
     let count = common.threads.map(Into::into).or(asked.filter(|&n| n > 0).map(|n| n as usize));

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::args::PresetsArgs;
 use crate::terminal::{print, print_json};
 
-/// Column of what is said about a preset.
+/// Column of the text about a preset.
 const COLUMN: usize = 15;
 
 const NOTE: &str = "Kernels are --gaussian SIGMA:WEIGHT and --bilateral SIGMA_XY:SIGMA_RGB:WEIGHT. Weights count every pair \

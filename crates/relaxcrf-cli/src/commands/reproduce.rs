@@ -1,7 +1,9 @@
 //! `relaxcrf reproduce`: the paper's experiments.
 
 use anyhow::Result;
+use relaxcrf_lab::methods::{HALF_WEIGHTS, MethodList, SEGMENTATION, STEREO};
 use relaxcrf_lab::reproduce::{segmentation, stereo};
+use relaxcrf_lab::specs::Contestant;
 
 use super::use_threads;
 use crate::args::{ReproduceCommand, ReproduceSegmentationArgs, ReproduceStereoArgs};
@@ -16,12 +18,20 @@ pub fn run(which: &ReproduceCommand) -> Result<()> {
     }
 }
 
+/// The rows of the tables: by default also those of the paper's code, which halved the weights of mean field.
+fn contestants(methods: &MethodList, half: Option<&MethodList>, usual: &str) -> Vec<Contestant> {
+    let is_usual = usual.parse().is_ok_and(|usual: MethodList| usual == *methods);
+    let of_the_paper = || HALF_WEIGHTS.parse().ok().filter(|_| is_usual);
+    let half = half.cloned().or_else(of_the_paper).unwrap_or_else(|| MethodList(Vec::new()));
+    methods.with_half_weights(&half)
+}
+
 fn run_stereo(args: &ReproduceStereoArgs) -> Result<()> {
     use_threads(&args.common)?;
     let options = stereo::StereoOptions {
         dir: args.dir.clone(),
         out: args.out.clone(),
-        methods: args.methods.0.clone(),
+        methods: contestants(&args.methods, args.half_weights.as_ref(), STEREO),
         time_limit: args.time_limit,
         only: args.only.clone(),
         seed: args.common.seed,
@@ -46,7 +56,7 @@ fn run_segmentation(args: &ReproduceSegmentationArgs) -> Result<()> {
         data: args.data.options(),
         split: args.split.clone(),
         out: args.out.clone(),
-        methods: args.methods.clone(),
+        methods: contestants(&args.methods, args.half_weights.as_ref(), SEGMENTATION),
         preset: args.preset.clone(),
         model: args.model.options(),
         lp_iterations: args.lp_iterations,

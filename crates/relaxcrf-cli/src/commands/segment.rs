@@ -19,11 +19,11 @@ use serde::Serialize;
 
 use super::use_threads;
 use crate::args::{SegmentArgs, SegmentSource};
+use crate::class_fractions::{self, ClassFraction, class_fractions};
 use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
 use crate::memory::Needs;
 use crate::progress::Meter;
-use crate::shares::{self, ClassShare, class_shares};
 use crate::terminal::{print, print_json};
 
 /// Side of the tiles in a TIFF file that is written at once.
@@ -38,7 +38,7 @@ struct SegmentReport {
     #[serde(flatten)]
     run: RunReport,
     /// Shares of the labels that occur, before and after.
-    classes: Vec<ClassShare>,
+    classes: Vec<ClassFraction>,
 }
 
 /// Reads, minimises, writes.
@@ -120,7 +120,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         together.write(path, || io::write_atomically(path, |out| out.write_all(&png)))?;
     }
     let mut classes =
-        class_shares(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
+        class_fractions(&model.unary_argmin(), &solution.labeling, model.labels(), &appearance.names);
     classes.iter_mut().for_each(|class| class.label = values.value(class.label));
 
     if args.common.json {
@@ -142,7 +142,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
         ("lower bound", report::optional(report.lower_bound, report::number)),
         ("gap", report::optional(report.gap, report::percent)),
         ("labels used", format!("{} of {}", report.labels_used, report.label_count)),
-        ("pixels", shares::summary(&classes, FACTS_COLUMN)),
+        ("pixels", class_fractions::summary(&classes, FACTS_COLUMN)),
         ("calls", calls),
         ("seconds", format!("{:.2}", report.seconds)),
         ("written", written.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),

@@ -147,7 +147,7 @@ fn check_outputs(args: &StereoArgs) -> Result<()> {
     }
     if args.disparities > usize::from(u16::MAX) {
         bail!(
-            "--disparities is {}; wanted at most {}, and no more than the width",
+            "--disparities is {}; expected at most {}, and no more than the width",
             args.disparities,
             u16::MAX
         );
@@ -171,16 +171,16 @@ fn show(args: &StereoArgs, r: &RunReport, scores: Option<Scores>) -> Result<()> 
         ("seconds", format!("{:.2}", r.seconds)),
     ];
     if let Some(scores) = scores {
-        facts.push(("all known pixels", told(&scores.all)));
+        facts.push(("all known pixels", shown(&scores.all)));
         if let Some(visible) = &scores.visible {
-            facts.push(("visible in both", told(visible)));
+            facts.push(("visible in both", shown(visible)));
         }
     }
     facts.push(("written", written.join(", ")));
     print(&report::facts(&facts))
 }
 
-fn told(score: &Score) -> String {
+fn shown(score: &Score) -> String {
     format!(
         "{} off by more than 0.5, {} by more than 1, {} by more than 2; mean error {:.3} ({} pixels)",
         percent(score.bad_0_5),

@@ -15,7 +15,7 @@ use crate::terminal::complain;
 pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 /// Longest silence in a run that takes hours.
 const MAX_INTERVAL: Duration = Duration::from_secs(60);
-/// Share of the elapsed time that a run may stay silent once it has taken some minutes.
+/// Fraction of the elapsed time that a run may stay silent once it has taken some minutes.
 const SILENT_FRACTION: f64 = 0.05;
 /// Shortest time between two lines, however fast the work goes.
 const MIN_SPACING: Duration = Duration::from_secs(1);
@@ -49,18 +49,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Schedule {
     /// When the last line was printed.
     last: Duration,
-    /// Tenths of the work that the last line told of.
+    /// Tenths of the work at the last line.
     tenths: u64,
 }
 
 impl Schedule {
     /// Whether a line is due now: an interval after the last one, or as soon as another tenth of the work is done; never
     /// in a run's first interval. A line that is due counts as printed.
-    fn is_due(&mut self, now: Duration, share: Option<f64>, interval: Duration) -> bool {
+    fn is_due(&mut self, now: Duration, fraction: Option<f64>, interval: Duration) -> bool {
         let since = now.saturating_sub(self.last);
         let silence = now.mul_f64(SILENT_FRACTION).min(MAX_INTERVAL).max(interval);
         // The margin is for tenths that rounding puts a little below.
-        let tenths = share.map_or(self.tenths, |share| (10.0 * share + 1e-9) as u64);
+        let tenths = fraction.map_or(self.tenths, |fraction| (10.0 * fraction + 1e-9) as u64);
         let advanced = tenths > self.tenths && since >= interval.min(MIN_SPACING);
         if now < interval || (since < silence && !advanced) {
             return false;
@@ -75,7 +75,7 @@ impl Schedule {
 pub struct State {
     /// Where in a longer run the work is.
     pub part: Part,
-    /// What is counted: `images`.
+    /// Counted items, in the plural: `images`.
     pub unit: &'static str,
     pub done: u64,
     pub total: u64,
@@ -83,7 +83,7 @@ pub struct State {
     pub skipped: u64,
     /// Whether `total` is a limit that may not be reached.
     pub is_limit: bool,
-    /// What is going on now.
+    /// Current activity.
     pub message: String,
     /// The work that the remaining time is of, if not all: ` of this stage`.
     pub remaining_of: &'static str,
@@ -101,8 +101,8 @@ impl State {
         (self.began, self.deadline) = (now, time_limit.and_then(|limit| now.checked_add(limit)));
     }
 
-    /// Share of the work that is done, of the whole run if this work is a part of one.
-    fn share(&self) -> Option<f64> {
+    /// Fraction of the work that is done, of the whole run if this work is a part of one.
+    fn fraction(&self) -> Option<f64> {
         let own = (self.total > 0).then(|| self.done.min(self.total) as f64 / self.total as f64)?;
         Some(self.part.start + self.part.fraction * own)
     }
@@ -196,7 +196,7 @@ impl Shared {
 
 fn print_if_due(state: &State) {
     let now = elapsed();
-    let due = lock(&SCHEDULE).is_due(now, state.share(), interval());
+    let due = lock(&SCHEDULE).is_due(now, state.fraction(), interval());
     if due {
         complain(&state.line(now));
     }
@@ -208,11 +208,13 @@ mod tests {
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
-    /// Seconds at which lines are printed if a run of so many seconds is looked at ten times a second.
-    fn printed(seconds: u64, share: impl Fn(f64) -> Option<f64>) -> Vec<f64> {
+    /// Seconds at which lines are printed if a run of that length is looked at ten times a second.
+    fn printed(seconds: u64, fraction: impl Fn(f64) -> Option<f64>) -> Vec<f64> {
         let mut schedule = Schedule::default();
         let times = (0..=10 * seconds).map(|tick| tick as f64 / 10.0);
-        times.filter(|&t| schedule.is_due(Duration::from_secs_f64(t), share(t), DEFAULT_INTERVAL)).collect()
+        times
+            .filter(|&t| schedule.is_due(Duration::from_secs_f64(t), fraction(t), DEFAULT_INTERVAL))
+            .collect()
     }
 
     #[test]
@@ -253,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn line_of_counted_work_has_count_share_elapsed_and_remaining_time() {
+    fn line_of_counted_work_has_count_percentage_elapsed_and_remaining_time() {
         let mut state = State::default();
         state.count("images", 100, 0, None);
         (state.done, state.began) = (37, Duration::ZERO);
         assert_eq!(state.line(S(37)), "37 of 100 images (37%), 37 s elapsed, about 1 min 3 s left");
-        assert_eq!(state.share(), Some(0.37));
+        assert_eq!(state.fraction(), Some(0.37));
         state.message = "im37".into();
         assert!(state.line(S(37)).ends_with(" left; im37"));
         // Images that were finished before say nothing about the pace.
@@ -284,7 +286,7 @@ mod tests {
             state.line(S(20)),
             "iteration 12 of at most 60 (20%), 20 s elapsed, at most 40 s left; qp: energy 5"
         );
-        assert_eq!(state.share(), Some(0.6));
+        assert_eq!(state.fraction(), Some(0.6));
         state.deadline = Some(S(25));
         (state.part.place, state.remaining_of) = ("method 2 of 2: ".into(), " of this method");
         let line = state.line(S(20));

@@ -20,7 +20,7 @@ const UNITS: [(&str, f64); 9] = [
 
 /// An amount of memory such as `2GiB`, `500MB`; a bare number is bytes.
 pub fn bytes(text: &str) -> Parsed<u64> {
-    let wanted = "wanted an amount of memory such as 2GiB, 500MB or 1.5g";
+    let expected = "expected an amount of memory such as 2GiB, 500MB or 1.5g";
     let small = text.trim().to_ascii_lowercase();
     // A single letter means the binary unit.
     let long = match small.chars().last() {
@@ -33,7 +33,7 @@ pub fn bytes(text: &str) -> Parsed<u64> {
         .unwrap_or((&long, 1.0));
     match digits.trim().parse::<f64>().map(|amount| amount * unit) {
         Ok(amount) if (1.0..=1e18).contains(&amount) => Ok(amount as u64),
-        _ => Err(wanted.into()),
+        _ => Err(expected.into()),
     }
 }
 
@@ -85,7 +85,7 @@ impl FromStr for Shard {
         let parts = text.split_once('/').map(|(i, n)| (i.trim().parse(), n.trim().parse()));
         match parts {
             Some((Ok(part), Ok(of))) if part >= 1 && part <= of => Ok(Self { part, of }),
-            _ => Err("wanted I/N with I from 1 to N, such as 2/5 for the second of five parts".into()),
+            _ => Err("expected I/N with I from 1 to N, such as 2/5 for the second of five parts".into()),
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_of_memory() {
+    fn memory_amounts_are_read_with_units_and_shown_in_binary_ones() {
         assert_eq!(bytes("2GiB"), Ok(2 << 30));
         assert_eq!(bytes("2g"), Ok(2 << 30));
         assert_eq!(bytes("500 MB"), Ok(500_000_000));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_partition() {
+    fn every_item_belongs_to_exactly_one_shard() {
         let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].iter().map(|s| s.parse().unwrap()).collect();
         for place in 0..20 {
             assert_eq!(shards.iter().filter(|s| s.has(place)).count(), 1);

@@ -22,7 +22,7 @@ impl FromStr for SizeSpec {
         }
         match text.parse() {
             Ok(pixels) if pixels <= 1 << 30 => Ok(Self::Pixels(pixels)),
-            _ => Err("wanted `auto` or a number of pixels".into()),
+            _ => Err("expected `auto` or a number of pixels".into()),
         }
     }
 }
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn tile_sizes_are_auto_or_a_number_of_pixels() {
         assert_eq!("auto".parse(), Ok(SizeSpec::Auto));
         assert_eq!("512".parse(), Ok(SizeSpec::Pixels(512)));
         for bad in ["", "-1", "1.5", "big", "99999999999"] {

@@ -31,8 +31,8 @@ impl Outcome {
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// Succeeded, and told something.
-    pub fn told(self) -> Self {
+    /// Succeeded, with messages on standard error.
+    pub fn with_messages(self) -> Self {
         assert_eq!(self.code, 0, "{}", self.err);
         assert!(!self.out.is_empty());
         self

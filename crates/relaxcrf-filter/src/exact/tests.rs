@@ -29,16 +29,16 @@ fn agrees_with_double_precision() {
         filter.apply(Direction::Forward, &input, 3, Scaling::NONE, &mut out, &mut Workspace::new());
         for a in 0..n {
             for c in 0..3 {
-                let wanted: f64 =
+                let expected: f64 =
                     (0..n).map(|b| truth(&features, dims, a, b) * f64::from(input[b * 3 + c])).sum();
-                let error = (f64::from(out[a * 3 + c]) / wanted - 1.0).abs();
+                let error = (f64::from(out[a * 3 + c]) / expected - 1.0).abs();
                 assert!(error < 1e-6, "n {n}, dims {dims}, point {a}: {error:e}");
             }
         }
         let some: Vec<u32> = (0..n as u32).step_by(7).collect();
         for (&a, &sum) in some.iter().zip(&filter.row_sums_at(&some)) {
-            let wanted: f64 = (0..n).map(|b| truth(&features, dims, a as usize, b)).sum();
-            assert!((sum / wanted - 1.0).abs() < 5e-7);
+            let expected: f64 = (0..n).map(|b| truth(&features, dims, a as usize, b)).sum();
+            assert!((sum / expected - 1.0).abs() < 5e-7);
         }
     }
 }
@@ -48,8 +48,8 @@ fn large_offsets_cost_no_accuracy() {
     let features: Vec<f32> = cloud(200, 2, 5.0).iter().map(|x| x + 1000.0).collect();
     let filter = Exact::new(features.clone(), 2).unwrap();
     for (a, sum) in filter.normalizer().into_iter().enumerate() {
-        let wanted: f64 = (0..200).map(|b| truth(&features, 2, a, b)).sum();
-        assert!((f64::from(sum) / wanted - 1.0).abs() < 1e-6);
+        let expected: f64 = (0..200).map(|b| truth(&features, 2, a, b)).sum();
+        assert!((f64::from(sum) / expected - 1.0).abs() < 1e-6);
     }
 }
 
@@ -69,8 +69,8 @@ fn between_lists_and_pairs_agree_with_the_whole() {
             .iter()
             .map(|&b| truth(&features, 3, a as usize, b as usize) * f64::from(right[b as usize]))
             .sum();
-        let wanted = if a % 2 == 0 { 1.0 - 2.0 * f64::from(left[a as usize]) * sum } else { 1.0 };
-        assert!((f64::from(out[a as usize]) - wanted).abs() < 1e-5 * wanted.abs().max(1.0));
+        let expected = if a % 2 == 0 { 1.0 - 2.0 * f64::from(left[a as usize]) * sum } else { 1.0 };
+        assert!((f64::from(out[a as usize]) - expected).abs() < 1e-5 * expected.abs().max(1.0));
         let pair = f64::from(filter.pair(a, 17).unwrap());
         assert!((pair - truth(&features, 3, a as usize, 17)).abs() < 1e-6);
     }

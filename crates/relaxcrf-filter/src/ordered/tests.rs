@@ -30,9 +30,9 @@ fn three_points() -> Exact {
     Exact::new(vec![s, 0.0, 0.0, 0.0, 0.0, s], 2).unwrap()
 }
 
-fn assert_close(got: &[f32], wanted: &[f32], tolerance: f32) {
-    assert_eq!(got.len(), wanted.len());
-    for (i, (&g, &w)) in got.iter().zip(wanted).enumerate() {
+fn assert_close(got: &[f32], expected: &[f32], tolerance: f32) {
+    assert_eq!(got.len(), expected.len());
+    for (i, (&g, &w)) in got.iter().zip(expected).enumerate() {
         assert!((g - w).abs() <= tolerance, "at {i}: {g} instead of {w}");
     }
 }
@@ -61,7 +61,7 @@ fn channels_and_scalings_are_kept_apart() {
     let (left, right) = ([1.0, 2.0, 3.0], [0.5, 1.0, 4.0]);
     let scaling = Scaling { left: Some(&left), right: Some(&right), gain: -1.0, add: true };
     // First channel: order 1 < 2 < 0; second: point 0 below a tie.
-    let wanted = [
+    let expected = [
         10.0 - (0.5 + 1.0),
         10.0 + (0.5 + 1.0),
         10.0 + 2.0 * (0.25 + 2.0),
@@ -72,7 +72,7 @@ fn channels_and_scalings_are_kept_apart() {
     for mode in modes() {
         let mut out = [10.0; 6];
         ordered(&filter, &values, 2, mode, scaling, &mut out, &mut Workspace::new());
-        assert_close(&out, &wanted, 1e-5);
+        assert_close(&out, &expected, 1e-5);
     }
 }
 
@@ -138,8 +138,8 @@ proptest! {
             OrderedMode::DivideAndConquer { leaf: 30 },
         ] {
             let z = run(&filter, &values, mode);
-            for (a, (&got, &wanted)) in z.iter().zip(&exact).enumerate() {
-                prop_assert!((got - wanted).abs() <= 1e-5 * n as f32, "{:?} at {}: {} {}", mode, a, got, wanted);
+            for (a, (&got, &expected)) in z.iter().zip(&exact).enumerate() {
+                prop_assert!((got - expected).abs() <= 1e-5 * n as f32, "{:?} at {}: {} {}", mode, a, got, expected);
             }
         }
         for c in 0..2 {

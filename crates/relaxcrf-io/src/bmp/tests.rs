@@ -57,7 +57,7 @@ const BLACK: [u8; 3] = [0; 3];
 const PALETTE: [u8; 12] = [0, 0, 255, 0, 255, 0, 0, 0, 0, 128, 0, 0];
 
 #[test]
-fn indices_are_looked_up_from_the_bottom_up() {
+fn bmp_indices_are_looked_up_from_the_bottom_row_up() {
     for (bits, bottom, top) in [
         (1, [0b0100_0000, 0, 0, 0], [0b1010_0000, 0, 0, 0]),
         (2, [0b0001_0000, 0, 0, 0], [0b0100_0100, 0, 0, 0]),
@@ -84,7 +84,7 @@ fn indices_are_looked_up_from_the_bottom_up() {
 }
 
 #[test]
-fn direct_colours_of_16_to_32_bits() {
+fn bmp_colours_of_16_to_32_bits_are_read() {
     let of = |bits, compression, head, tables: &[u8], pixels: &[u8]| {
         read(&file(Kind(2, 1, bits, compression, head), 0, tables, pixels)).unwrap()
     };
@@ -113,7 +113,7 @@ fn direct_colours_of_16_to_32_bits() {
 }
 
 #[test]
-fn every_width_of_a_colour_is_stretched_to_255() {
+fn bmp_colour_of_any_width_is_scaled_to_255() {
     for bits in 1..=8u32 {
         let field = Field::new(((1 << bits) - 1) << 3, 32).unwrap();
         let most = (1 << bits) - 1;
@@ -125,7 +125,7 @@ fn every_width_of_a_colour_is_stretched_to_255() {
 }
 
 #[test]
-fn runs_of_pixels_cover_what_they_say_and_the_rest_is_black() {
+fn bmp_runs_cover_their_pixels_and_others_are_black() {
     let wide = |runs: &[u8]| read(&file(Kind(4, 2, 8, 1, 40), 3, &PALETTE, runs));
     let narrow = |runs: &[u8]| read(&file(Kind(4, 2, 4, 2, 40), 3, &PALETTE, runs));
     let lines = |bottom: [[u8; 3]; 4], top: [[u8; 3]; 4]| [top, bottom].concat();
@@ -153,7 +153,7 @@ fn runs_of_pixels_cover_what_they_say_and_the_rest_is_black() {
 }
 
 #[test]
-fn damaged_headers_say_what_was_expected() {
+fn damaged_bmp_header_is_an_error_with_the_expected_value() {
     let good = file(Kind(3, 2, 24, 0, 40), 0, &[], &[5; 24]);
     assert!(read(&good).is_ok());
     let with = |at: usize, value: &[u8]| {

@@ -50,7 +50,10 @@ impl Header {
                 (u64::from(u32::from_le_bytes(n)), 12)
             }
             other => {
-                return Err(Error::file(path, format!(".npy version {other} is unknown; wanted 1, 2 or 3")));
+                return Err(Error::file(
+                    path,
+                    format!(".npy version {other} is unknown; expected 1, 2 or 3"),
+                ));
             }
         };
         let bytes = text_length + fixed;
@@ -89,13 +92,13 @@ fn element_type(descr: &str) -> std::result::Result<(Class, usize, bool), String
         Some(b'u') => (Class::Uint, &[1, 2, 4, 8]),
         Some(b'f') => (Class::Float, &[2, 4, 8]),
         Some(b'O') => return Err("holds Python objects; save a plain numeric array".into()),
-        Some(b'c') => return Err("holds complex numbers; wanted real ones".into()),
-        _ => return Err(format!("has type `{}`; wanted bool, integers or floats", plain(descr))),
+        Some(b'c') => return Err("holds complex numbers; expected real ones".into()),
+        _ => return Err(format!("has type `{}`; expected bool, integers or floats", plain(descr))),
     };
     let size = if rest == "?" { Some(1) } else { rest[1..].parse().ok() };
     match size {
         Some(size) if sizes.contains(&size) => Ok((class, size, big_endian)),
-        _ => Err(format!("has type `{}`; wanted one of {sizes:?} bytes per element", plain(descr))),
+        _ => Err(format!("has type `{}`; expected one of {sizes:?} bytes per element", plain(descr))),
     }
 }
 

@@ -43,14 +43,14 @@ pub(super) trait Sample: Copy {
     /// Whether floating-point files make sense for this type at all.
     const FLOATS: bool;
     /// The values accepted, for messages.
-    const WANTED: &'static str;
+    const EXPECTED: &'static str;
     /// The value, unless it has no meaning in this type.
     fn convert(number: Number) -> Option<Self>;
 }
 
 impl Sample for f32 {
     const FLOATS: bool = true;
-    const WANTED: &'static str = "numbers";
+    const EXPECTED: &'static str = "numbers";
     fn convert(number: Number) -> Option<Self> {
         Some(match number {
             Number::Int(v) => v as f32,
@@ -62,7 +62,7 @@ impl Sample for f32 {
 
 impl Sample for u16 {
     const FLOATS: bool = false;
-    const WANTED: &'static str = "integers from 0 to 65535";
+    const EXPECTED: &'static str = "integers from 0 to 65535";
     fn convert(number: Number) -> Option<Self> {
         match number {
             Number::Int(v) => v.try_into().ok(),
@@ -84,7 +84,7 @@ pub(super) fn read<T: Sample>(
     if header.class == Class::Float && !T::FLOATS {
         return Err(Error::file(
             path,
-            format!("holds floating-point numbers; wanted {} (convert with .astype)", T::WANTED),
+            format!("holds floating-point numbers; expected {} (convert with .astype)", T::EXPECTED),
         ));
     }
     let n = check_shape(path, &header.shape)?;
@@ -135,7 +135,7 @@ fn decode_any<T: Sample>(path: &Path, source: &mut dyn Read, n: usize, header: &
     }
 }
 
-/// Streams `n` elements of `S` bytes through `number`, so that no second copy of the file is held.
+/// Streams `n` elements of `S` bytes through `number`, without a second copy of the file.
 fn decode<T: Sample, const S: usize>(
     path: &Path,
     source: &mut dyn Read,
@@ -158,7 +158,10 @@ fn decode<T: Sample, const S: usize>(
             }
             let value = number(raw);
             values.push(T::convert(value).ok_or_else(|| {
-                Error::file(path, format!("holds {value} at element {}; wanted {}", values.len(), T::WANTED))
+                Error::file(
+                    path,
+                    format!("holds {value} at element {}; expected {}", values.len(), T::EXPECTED),
+                )
             })?);
         }
     }

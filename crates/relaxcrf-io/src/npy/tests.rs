@@ -27,16 +27,16 @@ fn message(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_type_in_both_byte_orders() {
-    let check = |descr: &str, little: &[u8], wanted: &[f32]| {
-        let shape = format!("({},)", wanted.len());
-        let size = little.len() / wanted.len();
+fn npy_of_every_type_and_byte_order_is_read() {
+    let check = |descr: &str, little: &[u8], expected: &[f32]| {
+        let shape = format!("({},)", expected.len());
+        let size = little.len() / expected.len();
         let (s, v) = parse::<f32>(&file(&format!("<{descr}"), false, &shape, little)).unwrap();
-        assert_eq!((s, v.as_slice()), (vec![wanted.len()], wanted), "<{descr}");
+        assert_eq!((s, v.as_slice()), (vec![expected.len()], expected), "<{descr}");
         let big: Vec<u8> = little.chunks(size).flat_map(|c| c.iter().rev().copied()).collect();
         assert_eq!(
             parse::<f32>(&file(&format!(">{descr}"), false, &shape, &big)).unwrap().1,
-            wanted,
+            expected,
             ">{descr}"
         );
     };
@@ -56,7 +56,7 @@ fn every_type_in_both_byte_orders() {
 }
 
 #[test]
-fn half_precision_is_exact() {
+fn npy_half_precision_is_exact() {
     // Neighbouring bit patterns differ by the spacing of their binade: this pins every finite half.
     for bits in 0u16..0x7c00 {
         let spacing = 2f64.powi((i32::from(bits >> 10)).max(1) - 25);
@@ -72,7 +72,7 @@ fn half_precision_is_exact() {
 }
 
 #[test]
-fn fortran_order_is_turned_round() {
+fn npy_fortran_order_is_transposed() {
     // np.asfortranarray([[1,2,3],[4,5,6]]) is stored column by column.
     let (shape, v) = parse::<f32>(&file("|u1", true, "(2, 3)", &[1, 4, 2, 5, 3, 6])).unwrap();
     assert_eq!((shape, v), (vec![2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]));
@@ -81,7 +81,7 @@ fn fortran_order_is_turned_round() {
 }
 
 #[test]
-fn versions_2_and_3_and_odd_spacing() {
+fn npy_versions_2_and_3_and_odd_spacing_are_read() {
     let text = "{ \"shape\" : (2L,) ,'fortran_order':False, \"descr\":'<f4'}   \n";
     for version in [2, 3] {
         let mut bytes = b"\x93NUMPY".to_vec();
@@ -98,7 +98,7 @@ fn versions_2_and_3_and_odd_spacing() {
 }
 
 #[test]
-fn damaged_files_are_named_not_believed() {
+fn damaged_npy_is_an_error_that_names_the_file() {
     let huge = message(&file("<f4", false, "(1000000, 1000000, 1000000)", &[0; 16]));
     assert!(huge.contains("some.npy") && huge.contains("1000000 x 1000000"), "{huge}");
     let big = message(&file("<f8", false, "(100000, 10000)", &[0; 16]));
@@ -119,7 +119,7 @@ fn damaged_files_are_named_not_believed() {
 }
 
 #[test]
-fn labels_must_be_whole_and_in_range() {
+fn npy_labels_must_be_integers_in_range() {
     assert_eq!(parse::<u16>(&file("<i8", false, "(1,)", &255i64.to_le_bytes())).unwrap().1, [255]);
     let floats = parse::<u16>(&file("<f4", false, "(1,)", &[0; 4])).unwrap_err().to_string();
     assert!(floats.contains("floating-point"), "{floats}");
@@ -129,7 +129,7 @@ fn labels_must_be_whole_and_in_range() {
 }
 
 #[test]
-fn written_header_is_numpys() {
+fn written_npy_header_equals_numpys() {
     let dir = folder();
     let path = dir.path().join("a.npy");
     write_npy_f32(&path, &[2, 3], &[1.0; 6]).unwrap();

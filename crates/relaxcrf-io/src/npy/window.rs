@@ -56,7 +56,8 @@ impl NpyWindows {
     pub fn read<T: Sample>(&mut self, ranges: &[Range<usize>]) -> Result<Vec<T>> {
         assert_eq!(ranges.len(), self.header.shape.len());
         if self.header.class == Class::Float && !T::FLOATS {
-            let why = format!("holds floating-point numbers; wanted {} (convert with .astype)", T::WANTED);
+            let why =
+                format!("holds floating-point numbers; expected {} (convert with .astype)", T::EXPECTED);
             return Err(Error::file(&self.path, why));
         }
         let mut out = Vec::with_capacity(ranges.iter().map(Range::len).product());
@@ -111,12 +112,12 @@ pub(crate) fn write_by_window<T: Copy, const S: usize, E: From<Error>>(
         file.set_len(header.len() as u64 + values * S as u64).map_err(fail)?;
         file.write_all(&header).map_err(fail)?;
         fill(&mut |ranges, data| {
-            let wanted: usize = ranges.iter().map(Range::len).product();
-            if ranges.len() != shape.len() || wanted != data.len() {
+            let expected: usize = ranges.iter().map(Range::len).product();
+            if ranges.len() != shape.len() || expected != data.len() {
                 return Err(Error::shape(
                     "window to write",
                     format!("{} values", data.len()),
-                    format!("{wanted}"),
+                    format!("{expected}"),
                 ));
             }
             let mut out = BufWriter::new(&*file);
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boxes_are_what_the_whole_array_has_there() {
+    fn npy_windows_equal_parts_of_the_whole_array() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let shape = [3, 4, 5];
@@ -161,13 +162,13 @@ mod tests {
                     && ranges[1].contains(&(v / 5 % 4))
                     && ranges[2].contains(&(v % 5))
             };
-            let wanted: Vec<u16> = values.iter().copied().filter(|&v| inside(v)).collect();
-            assert_eq!(file.read::<u16>(&ranges).unwrap(), wanted, "{ranges:?}");
+            let expected: Vec<u16> = values.iter().copied().filter(|&v| inside(v)).collect();
+            assert_eq!(file.read::<u16>(&ranges).unwrap(), expected, "{ranges:?}");
         }
     }
 
     #[test]
-    fn windows_written_in_any_order_make_the_array() {
+    fn npy_windows_written_in_any_order_give_the_array() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         let boxes = [[1..3, 2..5], [0..1, 0..5], [1..3, 0..2]];
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_by_window_is_refused() {
+    fn npy_that_cannot_be_read_by_window_is_refused() {
         let dir = folder();
         let path = dir.path().join("a.npy");
         write(&path, "<f4", &[2, 3], &[0.0f32; 6], |v| v.to_le_bytes()).unwrap();

@@ -10,7 +10,7 @@ use super::super::open_regular;
 use relaxcrf::error::{Error, Result};
 
 /// Most entries of a directory that are looked at; decoders refuse far fewer.
-const MOST_ENTRIES: u64 = 1 << 16;
+const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Fails if the first image claims more strips than can be counted. What cannot be read is left for the decoder
 /// to complain about.
@@ -53,7 +53,7 @@ impl<R: Read + Seek> Directory<R> {
     /// what makes for more strips.
     fn sizes(&mut self) -> Option<[u64; 3]> {
         let (mut height, mut rows, mut bands, mut planar) = (0, u64::MAX, 1, false);
-        let entries = self.number(if self.big { 8 } else { 2 })?.min(MOST_ENTRIES);
+        let entries = self.number(if self.big { 8 } else { 2 })?.min(MAX_ENTRIES);
         for _ in 0..entries {
             let Some((tag, value)) = self.entry() else { break };
             match tag {
@@ -85,7 +85,7 @@ impl<R: Read + Seek> Directory<R> {
         Some((tag, value))
     }
 
-    /// An unsigned number of so many bytes, eight at most.
+    /// Reads an unsigned number of `bytes` bytes, at most eight.
     fn number(&mut self, bytes: usize) -> Option<u64> {
         let mut buffer = [0; 8];
         self.file.read_exact(&mut buffer[..bytes]).ok()?;
@@ -100,7 +100,7 @@ impl<R: Read + Seek> Directory<R> {
 mod tests {
     use super::*;
 
-    /// A file with nothing but a directory: rows, rows of a strip, bands, whether those lie apart.
+    /// A file with only a directory: rows, rows of a strip, bands, whether those lie apart.
     fn file(
         little: bool,
         big: bool,
@@ -147,7 +147,7 @@ mod tests {
             };
             assert_eq!(refused(480, 8, 3, true), None);
             assert_eq!(refused(u32::MAX.into(), 1, 5, false), None, "all bands in one strip");
-            assert_eq!(refused(u32::MAX.into(), 5, 5, true), None, "just as many as can be counted");
+            assert_eq!(refused(u32::MAX.into(), 5, 5, true), None, "the largest number that can be counted");
             assert_eq!(refused(u32::MAX.into(), u32::MAX.into(), 65535, true), None);
             let message = refused(u32::MAX.into(), 4, 5, true).unwrap();
             assert!(message.contains("4294967295 rows in strips of 4, for 5 bands"), "{message}");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_directory_is_left_to_the_decoder() {
+    fn non_directory_bytes_are_passed_to_the_decoder() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for bytes in [
             &b""[..],

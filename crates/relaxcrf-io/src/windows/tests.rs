@@ -18,7 +18,7 @@ fn part(image: &Image, window: &Window) -> Vec<f32> {
 }
 
 #[test]
-fn windows_of_pictures_are_parts_of_them() {
+fn picture_windows_equal_parts_of_the_whole() {
     let dir = folder();
     let places = || (0..37u32).flat_map(|y| (0..50u32).map(move |x| (x, y)));
     let colour: Vec<u8> = places().flat_map(|(x, y)| [x, y, x * y].map(|v| v as u8)).collect();
@@ -39,15 +39,15 @@ fn windows_of_pictures_are_parts_of_them() {
         let mut raster = Raster::image(&path).unwrap();
         assert_eq!((raster.width(), raster.height(), raster.channels()), (50, 37, whole.channels), "{name}");
         for window in &WINDOWS {
-            let (got, wanted) = (raster.read(window).unwrap(), part(&whole, window));
-            assert!(got.iter().zip(&wanted).all(|(g, w)| (g - w).abs() < 1e-4), "{name} {window:?}");
-            assert_eq!(got.len(), wanted.len());
+            let (got, expected) = (raster.read(window).unwrap(), part(&whole, window));
+            assert!(got.iter().zip(&expected).all(|(g, w)| (g - w).abs() < 1e-4), "{name} {window:?}");
+            assert_eq!(got.len(), expected.len());
         }
     }
 }
 
 #[test]
-fn label_maps_in_every_format() {
+fn label_maps_are_written_by_window_in_every_format() {
     let dir = folder();
     let geo = GeoTags::default();
     let sides = |side: usize| {
@@ -79,11 +79,11 @@ fn label_maps_in_every_format() {
         assert!(map.labels.iter().enumerate().all(|(i, &l)| usize::from(l) == i % labels), "{name}");
         let mut raster = Raster::labels(&path).unwrap();
         for [rows, columns] in WINDOWS {
-            let wanted: Vec<u16> = rows
+            let expected: Vec<u16> = rows
                 .clone()
                 .flat_map(|y| columns.clone().map(move |x| (y * 50 + x) as u16 % labels as u16))
                 .collect();
-            assert_eq!(raster.read_labels(&[rows, columns]).unwrap(), wanted, "{name}");
+            assert_eq!(raster.read_labels(&[rows, columns]).unwrap(), expected, "{name}");
         }
         // What fails half way leaves nothing behind, and the old file as it was.
         let before = std::fs::read(&path).unwrap();
@@ -140,7 +140,7 @@ fn geotiff(path: &Path, floats: bool, nodata: &str) {
 }
 
 #[test]
-fn a_label_map_keeps_the_place_of_its_raster() {
+fn label_map_inherits_the_georeference_of_its_raster() {
     let dir = folder();
     let (from, to) = (dir.path().join("from.tif"), dir.path().join("to.tif"));
     geotiff(&from, false, "0");
@@ -163,7 +163,7 @@ fn a_label_map_keeps_the_place_of_its_raster() {
 }
 
 #[test]
-fn probabilities_from_arrays_and_bands() {
+fn probabilities_are_read_from_arrays_and_bands() {
     let dir = folder();
     let path = dir.path().join("p.npy");
     let planes: Vec<f32> = (0..2 * 37 * 50).map(|v| v as f32).collect();
@@ -189,7 +189,7 @@ fn probabilities_from_arrays_and_bands() {
 }
 
 #[test]
-fn rasters_are_pictures_too() {
+fn raster_is_read_as_a_picture_too() {
     // BigTIFF, and more bands than colours: read whole through the same door as any picture.
     let dir = folder();
     let path = dir.path().join("a.tif");
@@ -213,7 +213,7 @@ fn rasters_are_pictures_too() {
 }
 
 #[test]
-fn damaged_files_are_errors() {
+fn damaged_raster_is_an_error() {
     let dir = folder();
     let path = dir.path().join("a.tif");
     geotiff(&path, false, "0");

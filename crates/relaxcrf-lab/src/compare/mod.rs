@@ -8,15 +8,20 @@ mod show;
 
 use anyhow::{Result, bail};
 use relaxcrf::energy;
-use relaxcrf::solve::{Pipeline, Progress, ScoredLabeling, Settings, Solution, Solve, Status};
+use relaxcrf::solve::{Pipeline, Progress, Settings, Solution};
 use relaxcrf::{Error, Labeling, Model};
 use serde::Serialize;
 
+use crate::chains::{Chains, StageEnd, scored_by};
 use crate::disparity::{Scores, Truth};
-use crate::progress::{Observer, Part, RunObserver};
+use crate::metrics::Confusion;
+use crate::progress::{Observer, Part};
 use crate::report::RunReport;
 use crate::report::picture::Picture;
 use crate::specs::Contestant;
+
+/// Marks true pixels that count nowhere. Models have fewer labels.
+const VOID: u16 = u16::MAX;
 
 /// Iterations between evaluations: often enough for a curve, seldom enough not to cost much.
 const EVALUATE_EVERY: usize = 5;
@@ -102,16 +107,6 @@ pub struct Comparison {
     pub skipped: Vec<String>,
 }
 
-/// When a stage of a method ends, where the run's settings do not say.
-pub struct StageEnd {
-    /// The method's name, without options.
-    pub method: &'static str,
-    /// Most iterations.
-    pub iterations: usize,
-    /// Tolerance, if other than usual.
-    pub tolerance: Option<f64>,
-}
-
 impl Problem {
     /// Width and height.
     pub fn size(&self) -> (usize, usize) {
@@ -142,28 +137,20 @@ impl Problem {
         let constants = energy::of_constants(&self.model);
         let lowest = constants.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
         let (label, &constant_energy) = lowest.unwrap_or((0, &f64::INFINITY));
-        let mut kept: Vec<(&Contestant, Solution)> = Vec::new();
+        let mut chains = Chains::new(&self.model, settings.clone(), ends);
+        let mut half_chains = self.half.as_ref().map(|half| Chains::new(half, settings.clone(), ends));
         let (mut runs, mut skipped) = (Vec::new(), Vec::new());
         for (k, contestant) in contestants.iter().enumerate() {
-            let before = kept
-                .iter()
-                .filter(|(c, _)| goes_on(c, contestant))
-                .max_by_key(|(c, _)| c.chain.stages().len())
-                .map(|(c, solution)| (&c.chain, solution));
-            let model = match (&self.half, contestant.half) {
+            let chains = match (&mut half_chains, contestant.half) {
                 (Some(half), true) => half,
                 (None, true) => bail!("{contestant}: there is no model with half of the weights"),
-                (_, false) => &self.model,
+                (_, false) => &mut chains,
             };
+            let later = contestants[k + 1..].iter().filter(|c| c.half == contestant.half);
+            let later: Vec<&Pipeline> = later.map(|c| &c.chain).collect();
             let part = part.part("method", k, contestants.len());
-            let solution = match go_on(
-                model,
-                &contestant.chain,
-                before,
-                &settings,
-                ends,
-                &mut *observer.follow(&part, "preparing"),
-            ) {
+            let mut follower = observer.follow(&part, "preparing");
+            let solution = match chains.run(&contestant.chain, &later, &mut *follower) {
                 Ok(solution) => solution,
                 Err(Error::Method { method, why, instead }) => {
                     skipped.push(format!("{contestant} was left out: {method}: {why}; try {instead}"));
@@ -171,6 +158,7 @@ impl Problem {
                 }
                 Err(other) => return Err(other.into()),
             };
+            drop(follower);
             let run = if contestant.half {
                 self.judge(contestant, &scored_by(&self.model, &solution)?)
             } else {
@@ -178,9 +166,6 @@ impl Problem {
             };
             say(&run);
             runs.push(run);
-            // Beliefs are large: only those that something goes on from are kept.
-            kept.push((contestant, solution));
-            kept.retain(|(c, _)| contestants[k + 1..].iter().any(|later| goes_on(c, later)));
         }
         if runs.is_empty() {
             bail!("none of the methods can be used here: {}", skipped.join("; "));
@@ -211,104 +196,25 @@ impl Problem {
 }
 
 impl Comparison {
-    /// Puts every iteration of every run into its report, if `wanted`.
-    pub fn list_iterations(&mut self, wanted: bool) {
+    /// Puts every iteration of every run into its report, if `listed`.
+    pub fn list_iterations(&mut self, listed: bool) {
         for run in &mut self.runs {
-            run.report.list_iterations(&run.trace, wanted);
+            run.report.list_iterations(&run.trace, listed);
         }
     }
 }
 
-/// Whether a chain is the beginning of another on the same model.
-fn goes_on(from: &Contestant, to: &Contestant) -> bool {
-    let (start, whole) = (from.chain.stages(), to.chain.stages());
-    let single = from.chain.is_one_chain() && to.chain.is_one_chain();
-    from.half == to.half && single && start.len() < whole.len() && whole.starts_with(start)
-}
-
-/// What was found on another model as this one sees it: its labels' energy here, and no bound.
-fn scored_by(model: &Model, found: &Solution) -> relaxcrf::Result<Solution> {
-    let labeling = found.beliefs.argmax();
-    let energy = energy::of_labeling(model, &labeling)?;
-    // Energies on the way are the other model's.
-    let trace = found.trace.last().map(|p| Progress {
-        energy: energy.total(),
-        own_energy: Some(energy.total()),
-        lower_bound: None,
-        ..p.clone()
-    });
-    let best = ScoredLabeling { labeling: labeling.clone(), energy };
-    Ok(Solution {
-        labeling,
-        energy,
-        best,
-        final_energy: energy,
-        lower_bound: None,
-        trace: trace.into_iter().collect(),
-        ..found.clone()
-    })
-}
-
-/// Runs a chain stage by stage, from where an earlier one with the same beginning ended if there is one.
-fn go_on(
-    model: &Model,
-    pipeline: &Pipeline,
-    before: Option<(&Pipeline, &Solution)>,
-    settings: &Settings,
-    ends: &[StageEnd],
-    meter: &mut dyn RunObserver,
-) -> relaxcrf::Result<Solution> {
-    if !pipeline.is_one_chain() {
-        meter.start(pipeline, settings);
-        return Solve::new(model).method(pipeline).settings(settings).observe(|p| meter.show(p)).run();
-    }
-    let mut found: Option<Solution> = before.map(|(_, solution)| solution.clone());
-    let done = before.map_or(0, |(p, _)| p.stages().len());
-    for method in &pipeline.stages()[done..] {
-        if found.as_ref().is_some_and(|s| s.status == Status::GapReached) {
-            // Nothing more was asked for.
-            break;
-        }
-        let text = method.to_string();
-        let end = ends.iter().find(|e| text.split(':').next() == Some(e.method));
-        let settings = Settings {
-            max_iterations: settings.max_iterations.or(end.map(|e| e.iterations)),
-            tolerance: settings.tolerance.or(end.and_then(|e| e.tolerance)),
-            ..settings.clone()
-        };
-        let alone = Pipeline::from(*method);
-        meter.start(&alone, &settings);
-        // To the meter, each stage is a run of its own.
-        let show = |p: &Progress| meter.show(&Progress { stage: 0, ..p.clone() });
-        let run = Solve::new(model).method(alone).continue_from(found.as_ref()).settings(&settings);
-        found = Some(run.observe(show).run()?);
-    }
-    // A chain has at least one stage: an empty name is no method.
-    found.map_or_else(
-        || Solve::new(model).method(pipeline).settings(settings).observe(|p| meter.show(p)).run(),
-        Ok,
-    )
-}
-
-/// Pixel accuracy, and the mean over all labels that occur in either map of intersection over union.
+/// Pixel accuracy and mean IoU. True labels that the model does not have count nowhere.
 fn segmentation(labels: &[u16], truth: &[u16], known: usize) -> Quality {
-    let (mut both, mut either) = (vec![0usize; known], vec![0usize; known]);
-    let (mut right, mut total) = (0usize, 0usize);
-    for (&l, &t) in labels.iter().zip(truth).filter(|(_, t)| usize::from(**t) < known) {
-        total += 1;
-        either[usize::from(t)] += 1;
-        if l == t {
-            right += 1;
-            both[usize::from(t)] += 1;
-        } else {
-            either[usize::from(l)] += 1;
-        }
-    }
-    let ious: Vec<f64> =
-        both.iter().zip(&either).filter(|(_, e)| **e > 0).map(|(b, e)| *b as f64 / *e as f64).collect();
+    let mut confusion = Confusion::new(known);
+    let is_known = |t: &u16| usize::from(*t) < known;
+    let truth: Vec<u16> = truth.iter().map(|t| if is_known(t) { *t } else { VOID }).collect();
+    // Labels of the model and a truth of the same size always fit.
+    let counted = confusion.add(labels, &truth, Some(VOID));
+    debug_assert!(counted.is_ok(), "labels of the model, truth of its size");
     Quality::Segmentation {
-        accuracy: right as f64 / total.max(1) as f64,
-        mean_iou: ious.iter().sum::<f64>() / ious.len().max(1) as f64,
+        accuracy: confusion.accuracy().unwrap_or(0.0),
+        mean_iou: confusion.mean_iou().unwrap_or(0.0),
     }
 }
 
@@ -340,10 +246,10 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_goes_on_equals_one_from_the_start() {
+    fn compared_chain_equals_the_chain_run_alone() {
         let problem = problem();
         let pipelines: Vec<Contestant> =
-            ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| m.parse().unwrap()).into();
+            ["qp", "qp+dc-neg", "qp+dc-neg+lp"].map(|m| Contestant::new(m.parse().unwrap())).into();
         let settings = Settings { max_iterations: Some(12), ..Settings::default() };
         let together =
             problem.compare(&pipelines, &settings, &[], &Part::whole(), &Silent, &mut |_| {}).unwrap();
@@ -367,13 +273,15 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_weights_to_run_with_and_the_whole_to_be_scored_by() {
+    fn half_weight_run_is_scored_with_the_full_weights() {
         let mut problem = problem();
-        let contestants: Vec<Contestant> = ["qp/2", "qp", "qp+dc-neg/2"].map(|m| m.parse().unwrap()).into();
+        let contestants: Vec<Contestant> = [("qp", true), ("qp", false), ("qp+dc-neg", true)]
+            .map(|(chain, half)| Contestant { chain: chain.parse().unwrap(), half })
+            .into();
         let compare = |p: &Problem| {
             p.compare(&contestants, &Settings::default(), &[], &Part::whole(), &Silent, &mut |_| {})
         };
-        assert!(compare(&problem).unwrap_err().to_string().contains("qp/2"));
+        assert!(compare(&problem).unwrap_err().to_string().contains("qp (half weights)"));
 
         let scene = synth::segmentation(40, 30, 3, 5).unwrap();
         let half = ModelBuilder::image(40, 30, 3)
@@ -385,20 +293,20 @@ mod tests {
         problem.half = Some(half);
         let found = compare(&problem).unwrap();
         let names: Vec<&str> = found.runs.iter().map(|r| r.report.method.as_str()).collect();
-        assert_eq!(names, ["qp/2", "qp", "qp+dc-neg/2"]);
+        assert_eq!(names, ["qp (half weights)", "qp", "qp+dc-neg (half weights)"]);
         for (run, contestant) in found.runs.iter().zip(&contestants) {
             let scored = energy::of_labeling(&problem.model, &run.labeling).unwrap().total();
             assert_eq!(run.report.energy, scored, "{contestant}");
             assert_eq!(run.report.lower_bound.is_some(), !contestant.half, "a bound of the weaker problem");
             let model = if contestant.half { problem.half.as_ref().unwrap() } else { &problem.model };
-            let alone = Solve::new(model).method(&contestant.chain).run();
+            let alone = relaxcrf::Solve::new(model).method(&contestant.chain).run();
             assert_eq!(run.labeling, alone.unwrap().beliefs.argmax(), "{contestant}");
         }
         assert_ne!(found.runs[0].labeling, found.runs[1].labeling);
     }
 
     #[test]
-    fn quality_by_hand() {
+    fn quality_of_a_small_example_equals_the_value_by_hand() {
         let Quality::Segmentation { accuracy, mean_iou } =
             segmentation(&[0, 0, 1, 2, 1], &[0, 1, 1, 255, 1], 3)
         else {
@@ -410,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_do_not_fit_are_left_out_and_said() {
+    fn methods_that_do_not_fit_are_left_out_with_the_reason() {
         let mut problem = problem();
         let rows = problem.model.unary().to_vec();
         let odd =
@@ -421,7 +329,8 @@ mod tests {
             .compatibility(odd.unwrap())
             .build()
             .unwrap();
-        let pipelines: Vec<Contestant> = ["mf5", "dc-neg"].map(|m| m.parse().unwrap()).into();
+        let pipelines: Vec<Contestant> =
+            ["mf5", "dc-neg"].map(|m| Contestant::new(m.parse().unwrap())).into();
         let found = problem
             .compare(&pipelines, &Settings::default(), &[], &Part::whole(), &Silent, &mut |_| {})
             .unwrap();

@@ -14,10 +14,10 @@ use crate::report::{self, percent};
 /// An ordered call costs about this many filter calls.
 const ORDERED_COST: usize = 10;
 
-/// Pictures are not shown larger than this.
-const MOST_PIXELS: usize = 700;
+/// Largest width and height of pictures, in pixels.
+const MAX_PIXELS: usize = 700;
 
-/// Errors of this many pixels of disparity, or more, are the brightest.
+/// Errors of this many pixels of disparity or more have the brightest colour.
 const WORST_ERROR: f32 = 8.0;
 
 impl Comparison {
@@ -148,7 +148,7 @@ impl Comparison {
         }
     }
 
-    /// What a reader should know before trusting the numbers.
+    /// Warnings about the numbers: methods left out, stopped early or worse than a constant labelling.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.skipped.clone();
         let late: Vec<&str> =
@@ -200,7 +200,7 @@ impl Comparison {
     }
 
     fn pictures(&self, problem: &Problem) -> Vec<Section> {
-        let small = |(caption, p): (String, Picture)| (caption, p.at_most(MOST_PIXELS));
+        let small = |(caption, p): (String, Picture)| (caption, p.at_most(MAX_PIXELS));
         let mut labels: Vec<(String, Picture)> = problem.inputs.clone();
         labels.extend(problem.truth_picture());
         labels.extend(self.runs.iter().map(|r| (r.caption(), problem.picture(r.labeling.as_slice()))));
@@ -232,9 +232,9 @@ impl Comparison {
 }
 
 fn score_cells(score: &Score) -> [Cell; 4] {
-    let share = |v: f64| Cell::number(v, percent);
+    let percents = |v: f64| Cell::number(v, percent);
     let error = Cell::number(score.mean_error, |v| format!("{v:.3}"));
-    [share(score.bad_0_5), share(score.bad_1), share(score.bad_2), error]
+    [percents(score.bad_0_5), percents(score.bad_1), percents(score.bad_2), error]
 }
 
 impl Run {
@@ -253,7 +253,7 @@ impl Task {
         match self {
             Self::Segmentation { .. } => "Pixels whose true label the model does not have are left out.",
             Self::Stereo { .. } => {
-                "Bad: share of the pixels of known disparity that are off by more than 0.5, 1 and 2 pixels. Mean error \
+                "Bad: fraction of the pixels of known disparity that are off by more than 0.5, 1 and 2 pixels. Mean error \
                  in pixels. Visible: pixels that both pictures see."
             }
         }

@@ -33,7 +33,7 @@ fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], mes
 }
 
 /// Most pairs of neighbours that are looked at.
-const MOST_PAIRS: usize = 1 << 20;
+const MAX_PAIRS: usize = 1 << 20;
 /// Levels of 8 bits.
 const LEVELS: usize = 256;
 /// Neighbours this close (on the circle of levels) are on the same surface.
@@ -63,7 +63,7 @@ pub fn looks_wrapped(image: &Image) -> bool {
 /// neighbours.
 fn crossings(image: &Image, channel: usize) -> ([u64; LEVELS], u64) {
     let (width, channels) = (image.width, image.channels);
-    let every = (width * image.height).div_ceil(MOST_PAIRS).max(1);
+    let every = (width * image.height).div_ceil(MAX_PAIRS).max(1);
     // Where arcs begin and end, on two turns of the circle.
     let mut changes = [0i64; 2 * LEVELS + 1];
     let mut pairs = 0;
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn wrapped_scene_is_found_and_the_scene_itself_is_not() {
+    fn wrapped_scene_is_recognised_and_the_scene_itself_is_not() {
         let ramp = grey(200, 200, |x, y| 20 + x + (x * 7 + y * 13) % 9);
         assert!(!looks_wrapped(&ramp));
         assert!(looks_wrapped(&wrapped(&ramp, |_| 117.0)));
     }
 
     #[test]
-    fn drawings_noise_and_other_scales_are_no_false_alarms() {
+    fn drawings_noise_and_other_scales_are_not_taken_for_wrapped() {
         let hash = |x: usize, y: usize| (x * 7919 + y * 104_729 + x * y * 31) % 65_521;
         let text = grey(200, 200, |x, y| if hash(x / 2, y / 3) % 3 == 0 { 0 } else { 255 });
         let noise = grey(200, 200, |x, y| hash(x, y) % 256);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_shared_picture_is_a_false_alarm_and_nearly_all_wrapped_photographs_are_found() {
+    fn real_pictures_are_not_taken_for_wrapped_and_wrapped_photographs_are_recognised() {
         let root = std::env::var_os("RELAXCRF_SHARED").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
             PathBuf::from,

@@ -93,7 +93,7 @@ pub struct Occurring {
     unsure: Option<u16>,
 }
 
-/// What is decided about a label map once its values are known.
+/// How a label map is read, decided from its values.
 #[derive(Debug)]
 pub struct Reading {
     /// Number of labels.
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn unsure_mark_is_no_value_and_keeps_its_meaning_in_compacted_maps() {
+    fn unsure_mark_keeps_its_meaning_in_compacted_maps() {
         let (reading, _) = decided(&[0, 255, 1], &args(None, Some(1)));
         assert!(reading.values.is_mask());
         let plain = args(None, Some(1));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn likely_mistakes_are_told_by_what_is_in_the_map() {
+    fn likely_mistakes_in_label_maps_are_warned_about() {
         let plain = args(None, None);
         let soft: Vec<u16> = [vec![0; 50], vec![255; 50], vec![1, 3, 252, 120]].concat();
         for (marks, text) in [

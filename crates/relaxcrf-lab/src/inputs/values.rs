@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_probabilities_are_told_by_their_values() {
+    fn wrong_probabilities_are_errors_with_advice_from_their_values() {
         let files = [PathBuf::from("p.npy")];
         let source = Source::Probabilities(&files);
         for (rows, text) in [
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_channel_is_the_foreground() {
+    fn one_channel_is_taken_as_the_foreground() {
         let files = [PathBuf::from("p.npy")];
         let energies = read(&[0.75], 1, Source::Probabilities(&files)).0.unwrap();
         assert!((energies[0] + 0.25f32.ln()).abs() < 1e-6 && (energies[1] + 0.75f32.ln()).abs() < 1e-6);

@@ -17,8 +17,8 @@ pub use self::run::{
     ConstantReport, EnergyReport, FilterReport, KernelReport, RunReport, TraceLine, model_facts,
 };
 
-/// Terminals that claim to be narrower than this are not believed: a table of single letters helps nobody.
-const NARROWEST: u16 = 60;
+/// Fewest columns of a terminal that tables are fitted to. Narrower widths are ignored: cells of one letter are unreadable.
+const MIN_TABLE_WIDTH: u16 = 60;
 
 /// An empty table with these headings, as wide as the terminal at most.
 pub fn table(headings: &[&str]) -> Table {
@@ -28,7 +28,7 @@ pub fn table(headings: &[&str]) -> Table {
         .row_separator(LineStyle::none());
     table.load_style(style);
     if let Some((Width(width), _)) = terminal_size_of(io::stdout())
-        && width >= NARROWEST
+        && width >= MIN_TABLE_WIDTH
     {
         table.set_width(width).set_content_arrangement(ContentArrangement::Dynamic);
     }
@@ -49,12 +49,12 @@ pub fn align_numbers(table: &mut Table) {
     }
 }
 
-/// An energy with one decimal; more where it is small.
+/// Formats an energy with one decimal, and with four if it is small.
 pub fn number(value: f64) -> String {
     if value.abs() < 100.0 { format!("{value:.4}") } else { format!("{value:.1}") }
 }
 
-/// A share as percent.
+/// Formats a fraction as percent.
 pub fn percent(value: f64) -> String {
     format!("{:.2}%", 100.0 * value)
 }

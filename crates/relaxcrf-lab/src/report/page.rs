@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_escaped_and_nothing_comes_from_outside() {
+    fn page_escapes_texts_and_refers_to_nothing_outside() {
         let html = page().html().unwrap();
         for text in ["T&lt;script&gt;", "S &lt;1&gt;", "1 &lt; 2", "&lt;v&gt;", "a &amp; b", "&lt;img&gt;"] {
             assert!(html.contains(text), "{text} is missing in {html}");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_written_whole_or_not_at_all() {
+    fn page_is_written_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.html");
         page().write(&path).unwrap();

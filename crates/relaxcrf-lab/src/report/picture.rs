@@ -15,7 +15,7 @@ pub struct Picture {
     rgb: Vec<u8>,
 }
 
-/// What is not known, in maps of numbers.
+/// Colour of unknown values in maps of numbers.
 const UNKNOWN: [u8; 3] = [64, 64, 64];
 
 /// Colours of [`Picture::changes`].
@@ -23,7 +23,7 @@ const PUT_RIGHT: [u8; 3] = [30, 150, 72];
 const MADE_WRONG: [u8; 3] = [214, 40, 52];
 const STILL_WRONG: [u8; 3] = [238, 178, 56];
 
-/// Borders of labels are one pixel thick for every so many pixels of an image's longer side.
+/// Pixels of an image's longer side for each pixel of thickness of the labels' borders.
 const BORDER_EVERY: usize = 800;
 
 /// An image's values as bytes, stretched if they do not fit.
@@ -37,26 +37,26 @@ fn display_bytes(image: &Image) -> Vec<u8> {
     image.data.iter().map(|v| (255.0 * (v - low) / (high - low)).round() as u8).collect()
 }
 
-/// From a share between 0 and 1 to a colour.
+/// Maps a fraction to a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColourMap {
-    /// Many colours: neighbouring values can be told apart. For disparities.
+    /// Many colours, in which neighbouring values look different. For disparities.
     Turbo,
     /// Dark to bright, evenly. For magnitudes such as errors and uncertainty.
     Inferno,
 }
 
 impl ColourMap {
-    /// The colour of a share; out of range is clamped, not a number is grey.
-    pub fn colour(self, share: f64) -> [u8; 3] {
-        if share.is_nan() {
+    /// The colour of a fraction, clamped to 0 to 1; grey for NaN.
+    pub fn colour(self, fraction: f64) -> [u8; 3] {
+        if fraction.is_nan() {
             return UNKNOWN;
         }
         let map = match self {
             Self::Turbo => colorous::TURBO,
             Self::Inferno => colorous::INFERNO,
         };
-        map.eval_continuous(share.clamp(0.0, 1.0)).as_array()
+        map.eval_continuous(fraction.clamp(0.0, 1.0)).as_array()
     }
 }
 
@@ -102,14 +102,14 @@ impl Picture {
         Self::from_pixels(size.0, size.1, labels.iter().map(colour))
     }
 
-    /// Numbers from `low` to `high`; what is not finite is grey.
+    /// Draws numbers from `low` to `high`; grey if not finite.
     pub fn numbers(size: (usize, usize), values: &[f32], (low, high): (f32, f32), map: ColourMap) -> Self {
         let range = f64::from(high - low).max(f64::MIN_POSITIVE);
-        let share = |v: f32| if v.is_finite() { f64::from(v - low) / range } else { f64::NAN };
-        Self::from_pixels(size.0, size.1, values.iter().map(|&v| map.colour(share(v))))
+        let fraction = |v: f32| if v.is_finite() { f64::from(v - low) / range } else { f64::NAN };
+        Self::from_pixels(size.0, size.1, values.iter().map(|&v| map.colour(fraction(v))))
     }
 
-    /// Yes, no, not known: right pixels pale, wrong ones red, the rest grey.
+    /// Right pixels pale, wrong ones red, unknown ones grey.
     pub fn verdicts(size: (usize, usize), right: impl Iterator<Item = Option<bool>>) -> Self {
         let colour = |verdict| match verdict {
             Some(true) => [226, 232, 226],
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_say_what_they_should() {
+    fn pictures_have_the_documented_colours() {
         let size = (3, 1);
         let p = Picture::labels(size, &[0, 1, 255], 2, &Palette::voc());
         assert_eq!(p.rgb, [&[0, 0, 0][..], &[128, 0, 0], &UNKNOWN].concat());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn png_and_smaller() {
+    fn picture_survives_png_and_is_reduced_to_a_size() {
         let p = Picture::verdicts((5, 3), (0..15).map(|i| Some(i % 2 == 0)));
         let decoder = png::Decoder::new(std::io::Cursor::new(p.png().unwrap()));
         let reader = decoder.read_info().unwrap();

@@ -183,15 +183,15 @@ impl RunReport {
         }
     }
 
-    /// The same with every iteration, if `wanted`.
-    pub fn with_trace(mut self, trace: &[Progress], wanted: bool) -> Self {
-        self.list_iterations(trace, wanted);
+    /// The same with every iteration, if `listed`.
+    pub fn with_trace(mut self, trace: &[Progress], listed: bool) -> Self {
+        self.list_iterations(trace, listed);
         self
     }
 
-    /// Adds every iteration, if `wanted`.
-    pub fn list_iterations(&mut self, trace: &[Progress], wanted: bool) {
-        self.trace = wanted.then(|| trace.iter().map(TraceLine::new).collect());
+    /// Adds every iteration, if `listed`.
+    pub fn list_iterations(&mut self, trace: &[Progress], listed: bool) {
+        self.trace = listed.then(|| trace.iter().map(TraceLine::new).collect());
     }
 
     /// Whether the time limit ended the run.
@@ -278,7 +278,7 @@ pub struct EnergyReport {
 }
 
 impl EnergyReport {
-    /// Puts together what is known about an evaluation.
+    /// Reports an evaluation.
     pub fn new(model: &Model, labeling: &Labeling, energy: Energy, seconds: f64) -> Self {
         Self {
             energy: energy.total(),

@@ -13,7 +13,7 @@ pub struct Sheet {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column's name and what is good in it.
+/// A column's name and which of its values is best.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// The heading.
@@ -123,7 +123,7 @@ impl Sheet {
         self.rows.iter().map(|row| row.iter().zip(&best).map(show).collect()).collect()
     }
 
-    /// For a terminal; the best values carry a star.
+    /// Formats the table for a terminal; the best values have a star.
     pub fn terminal(&self) -> Table {
         let names: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
         let mut shown = table(&names);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_is_marked_and_ties_are_ties() {
+    fn best_cells_are_marked_ties_included() {
         let shown = sheet().shown();
         assert_eq!(shown[0][1], ("-3.0".into(), true));
         assert_eq!(shown[1][1], ("-3.0".into(), true));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form() {
+    fn sheet_has_the_same_cells_in_every_format() {
         let markdown = sheet().markdown();
         assert!(
             markdown

@@ -1,5 +1,5 @@
 //! The paper's experiments, one file each.
 
-mod pairs;
+pub mod pairs;
 pub mod segmentation;
 pub mod stereo;

@@ -11,10 +11,15 @@ use crate::disparity::TruthFiles;
 /// A pair that was found.
 #[derive(Debug, Clone)]
 pub struct PairFiles {
+    /// Its name, also of the folder for its results.
     pub name: String,
+    /// The left picture.
     pub left: PathBuf,
+    /// The right picture.
     pub right: PathBuf,
+    /// Number of disparities.
     pub disparities: usize,
+    /// Files with the true disparities.
     pub truth: TruthFiles,
 }
 
@@ -47,7 +52,7 @@ pub fn find(dir: &Path) -> Result<Vec<PairFiles>> {
     let shown = dir.display();
     if !dir.is_dir() {
         bail!(
-            "{shown}: is not a directory; wanted one with stereo pairs (see `relaxcrf reproduce stereo --help`)"
+            "{shown}: is not a directory; expected one with stereo pairs (see `relaxcrf reproduce stereo --help`)"
         );
     }
     let list = dir.join("pairs.csv");
@@ -70,7 +75,7 @@ pub fn find(dir: &Path) -> Result<Vec<PairFiles>> {
     }
     if pairs.is_empty() {
         bail!(
-            "{shown}: no stereo pair found; wanted folders with im2 and im6, view1 and view5, ... or a pairs.csv"
+            "{shown}: no stereo pair found; expected folders with im2 and im6, view1 and view5, ... or a pairs.csv"
         );
     }
     Ok(pairs)
@@ -139,7 +144,7 @@ fn range_of(path: &Path, scale: f64) -> Result<usize> {
 }
 
 /// Labels are numbered with 16 bits.
-const MOST_DISPARITIES: usize = 65_535;
+const MAX_DISPARITIES: usize = 65_535;
 
 const COLUMNS: [&str; 8] =
     ["name", "left", "right", "disparities", "truth", "scale", "truth_right", "visible"];
@@ -151,11 +156,11 @@ fn parse(text: &str, dir: &Path) -> Result<Vec<PairFiles>> {
         |line: &str| line.split(',').map(|c| c.trim().trim_matches('"').to_string()).collect::<Vec<_>>();
     let names = lines.next().map(|(_, line)| cells(line)).unwrap_or_default();
     if let Some(unknown) = names.iter().find(|n| !COLUMNS.contains(&n.as_str())) {
-        bail!("column `{unknown}` is unknown; wanted {}", COLUMNS.join(", "));
+        bail!("column `{unknown}` is unknown; expected {}", COLUMNS.join(", "));
     }
-    for wanted in &COLUMNS[..4] {
-        if !names.iter().any(|n| n == wanted) {
-            bail!("column `{wanted}` is missing; wanted a first line such as {}", COLUMNS.join(","));
+    for required in &COLUMNS[..4] {
+        if !names.iter().any(|n| n == required) {
+            bail!("column `{required}` is missing; expected a first line such as {}", COLUMNS.join(","));
         }
     }
     let mut pairs: Vec<PairFiles> = Vec::new();
@@ -169,23 +174,23 @@ fn parse(text: &str, dir: &Path) -> Result<Vec<PairFiles>> {
             let column = names.iter().position(|n| n == name)?;
             row.get(column).filter(|c| !c.is_empty())
         };
-        let wanted = |name: &str| cell(name).with_context(|| format!("{at}: `{name}` is empty"));
+        let required = |name: &str| cell(name).with_context(|| format!("{at}: `{name}` is empty"));
         let number = |name: &str, text: &str| {
             let value: Option<f64> = text.parse().ok().filter(|v: &f64| *v > 0.0 && v.is_finite());
-            value.with_context(|| format!("{at}: `{name}` is `{text}`; wanted a number above 0"))
+            value.with_context(|| format!("{at}: `{name}` is `{text}`; expected a number above 0"))
         };
         let whole = |name: &str, text: &str| {
-            let value = text.parse().ok().filter(|v| (1..=MOST_DISPARITIES).contains(v));
+            let value = text.parse().ok().filter(|v| (1..=MAX_DISPARITIES).contains(v));
             value.with_context(|| {
-                format!("{at}: `{name}` is `{text}`; wanted a whole number from 1 to {MOST_DISPARITIES}")
+                format!("{at}: `{name}` is `{text}`; expected a whole number from 1 to {MAX_DISPARITIES}")
             })
         };
         let file = |name: &str| cell(name).map(|c| dir.join(c));
         let pair = PairFiles {
-            name: wanted("name")?.clone(),
-            left: dir.join(wanted("left")?),
-            right: dir.join(wanted("right")?),
-            disparities: whole("disparities", wanted("disparities")?)?,
+            name: required("name")?.clone(),
+            left: dir.join(required("left")?),
+            right: dir.join(required("right")?),
+            disparities: whole("disparities", required("disparities")?)?,
             truth: TruthFiles {
                 truth: file("truth"),
                 scale: cell("scale").map(|c| number("scale", c)).transpose()?,
@@ -196,7 +201,7 @@ fn parse(text: &str, dir: &Path) -> Result<Vec<PairFiles>> {
         // Names become folders.
         let proper = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
         if !pair.name.chars().all(proper) || pair.name.starts_with('.') {
-            bail!("{at}: the name `{}` cannot be a folder's; wanted letters, digits, - and _", pair.name);
+            bail!("{at}: the name `{}` cannot be a folder's; expected letters, digits, - and _", pair.name);
         }
         if pairs.iter().any(|p| p.name == pair.name) {
             bail!("{at}: the name `{}` occurs twice", pair.name);
@@ -214,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list() {
+    fn pairs_csv_is_read_and_bad_lines_are_errors() {
         let text =
             "name,left,right,disparities,truth,scale\na,l.png,r.png,16,t.png,4\n\nb, l2.png ,r2.png,20,,\n";
         let pairs = parse(text, Path::new("d")).unwrap();
@@ -227,7 +232,7 @@ mod tests {
             ("name,left,right,disparities,colour\n", "`colour` is unknown"),
             ("name,left,right,disparities\n", "no pair"),
             ("name,left,right,disparities\na,l,r,many\n", "`many`"),
-            ("name,left,right,disparities\na,l,r,.6\n", "`.6`; wanted a whole number"),
+            ("name,left,right,disparities\na,l,r,.6\n", "`.6`; expected a whole number"),
             ("name,left,right,disparities\na,l,r,0\n", "from 1 to 65535"),
             ("name,left,right,disparities\na,l,r,1e300\n", "`1e300`"),
             ("name,left,right,disparities\na,l,,9\n", "`right` is empty"),

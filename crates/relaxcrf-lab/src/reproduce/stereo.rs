@@ -9,7 +9,8 @@ use relaxcrf::reduce;
 use relaxcrf::solve::Settings;
 
 use super::pairs::{self, PairFiles};
-use crate::compare::{Comparison, Problem, Quality, Run, StageEnd, Task};
+use crate::chains::StageEnd;
+use crate::compare::{Comparison, Problem, Quality, Run, Task};
 use crate::disparity::{self, CostSpec, MatchingOptions, Truth};
 use crate::options::ModelOptions;
 use crate::outputs::{check_writable, make_directory};
@@ -300,7 +301,7 @@ fn everything(results: &[Solved]) -> Sheet {
     all
 }
 
-/// Moves a row's cells to the columns of the same name: pairs differ in what is known of their truth.
+/// Moves a row's cells to the columns of the same name: the truth of some pairs has visible pixels marked.
 fn aligned(row: Vec<Cell>, own: &[Column], all: &[Column]) -> Vec<Cell> {
     let cell = |name: &str| own.iter().position(|c| c.name == name).and_then(|k| row.get(k)).cloned();
     all.iter().map(|c| cell(&c.name).unwrap_or(Cell::Empty)).collect()

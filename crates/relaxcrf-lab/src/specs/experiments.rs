@@ -56,28 +56,25 @@ impl fmt::Display for PresetSpec {
     }
 }
 
-/// A chain of methods as it takes part in a comparison. With `/2` behind it, it runs with half of all weights and is
-/// scored with the whole ones: that is how the paper's code ran its mean field.
+/// A chain of methods as it takes part in a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contestant {
     /// The methods.
     pub chain: Pipeline,
-    /// Whether it runs with half of the weights.
+    /// Whether it runs with half of all weights and is scored with the full ones.
     pub half: bool,
 }
 
-impl FromStr for Contestant {
-    type Err = relaxcrf::Error;
-
-    fn from_str(text: &str) -> relaxcrf::Result<Self> {
-        let (chain, half) = text.strip_suffix("/2").map_or((text, false), |chain| (chain, true));
-        Ok(Self { chain: chain.parse()?, half })
+impl Contestant {
+    /// A chain that runs with the full weights.
+    pub fn new(chain: Pipeline) -> Self {
+        Self { chain, half: false }
     }
 }
 
 impl fmt::Display for Contestant {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}{}", self.chain, if self.half { "/2" } else { "" })
+        write!(f, "{}{}", self.chain, if self.half { " (half weights)" } else { "" })
     }
 }
 
@@ -94,7 +91,7 @@ impl FromStr for VoidSpec {
             _ => text
                 .parse()
                 .map(|v| Self(Some(v)))
-                .map_err(|_| "wanted a label from 0 to 65535, or none".into()),
+                .map_err(|_| "expected a label from 0 to 65535, or none".into()),
         }
     }
 }
@@ -129,7 +126,7 @@ impl FromStr for Objective {
             "accuracy" => Ok(Self::Accuracy),
             "iou" => Ok(Self::Iou),
             "both" => Ok(Self::Both),
-            _ => Err("wanted accuracy, iou or both".into()),
+            _ => Err("expected accuracy, iou or both".into()),
         }
     }
 }
@@ -165,7 +162,7 @@ impl FromStr for SearchKind {
                     .into(),
             ),
             "random" => Ok(Self::Random),
-            _ => Err("wanted gp or random".into()),
+            _ => Err("expected gp or random".into()),
         }
     }
 }
@@ -198,17 +195,17 @@ impl FromStr for RangeSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Parsed<Self> {
-        let wanted = "wanted NAME=LO:HI with 0 < LO <= HI, such as sigma-rgb=1:30";
-        let (name, range) = text.split_once('=').ok_or(wanted)?;
+        let expected = "expected NAME=LO:HI with 0 < LO <= HI, such as sigma-rgb=1:30";
+        let (name, range) = text.split_once('=').ok_or(expected)?;
         let parameter = PARAMETERS
             .iter()
             .position(|p| *p == name.trim())
             .ok_or_else(|| format!("there is no parameter `{name}`; known: {}", PARAMETERS.join(", ")))?;
-        let (low, high) = range.split_once(':').ok_or(wanted)?;
-        let number = |t: &str| t.trim().parse::<f64>().map_err(|_| format!("`{t}` is no number; {wanted}"));
+        let (low, high) = range.split_once(':').ok_or(expected)?;
+        let number = |t: &str| t.trim().parse::<f64>().map_err(|_| format!("`{t}` is no number; {expected}"));
         let (low, high) = (number(low)?, number(high)?);
         if !(low > 0.0 && high >= low && high.is_finite()) {
-            return Err(wanted.into());
+            return Err(expected.into());
         }
         Ok(Self { parameter, low, high })
     }
@@ -219,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_are_names_or_files() {
+    fn preset_is_a_name_or_a_file() {
         assert_eq!("voc".parse::<PresetSpec>().unwrap().to_string(), "voc");
         assert_eq!("a/b.toml".parse(), Ok(PresetSpec::File("a/b.toml".into())));
         let e = "vok".parse::<PresetSpec>().unwrap_err();
@@ -228,16 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn contestants() {
-        for name in ["mf5", "mf/2", "qp+dc-neg/2"] {
-            assert_eq!(name.parse::<Contestant>().unwrap().to_string(), name);
-        }
-        assert!("mf/2".parse::<Contestant>().unwrap().half);
-        assert!("mf/3".parse::<Contestant>().is_err());
-    }
-
-    #[test]
-    fn ranges() {
+    fn search_ranges_are_read_and_bad_ones_refused() {
         assert_eq!("sigma-rgb=1:30".parse(), Ok(RangeSpec { parameter: 3, low: 1.0, high: 30.0 }));
         for bad in [
             "",
@@ -254,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_and_voids() {
+    fn objectives_and_void_marks_are_read() {
         assert_eq!("both".parse::<Objective>().unwrap().score(0.9, 0.5), 0.7);
         assert_eq!("none".parse(), Ok(VoidSpec(None)));
         assert_eq!("11".parse(), Ok(VoidSpec(Some(11))));

@@ -84,7 +84,7 @@ impl FromStr for GaussianSpec {
         match text.split(':').collect::<Vec<_>>()[..] {
             [sigma, weight] => Ok(Self { sigma: sigmas(sigma, "sigma")?, weight: kernel_weight(weight)? }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; wanted SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT)",
+                "has {} part(s) separated by `:`; expected SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT)",
                 parts.len()
             )),
         }
@@ -102,7 +102,7 @@ impl FromStr for BilateralSpec {
                 weight: kernel_weight(weight)?,
             }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; wanted SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5",
+                "has {} part(s) separated by `:`; expected SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5",
                 parts.len()
             )),
         }
@@ -110,7 +110,7 @@ impl FromStr for BilateralSpec {
 }
 
 fn number(text: &str, what: &str) -> Parsed<f32> {
-    text.trim().parse().map_err(|_| format!("{what} is `{text}`; wanted a number"))
+    text.trim().parse().map_err(|_| format!("{what} is `{text}`; expected a number"))
 }
 
 fn sigmas(text: &str, what: &str) -> Parsed<Vec<f32>> {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels() {
+    fn kernels_are_read_with_single_numbers_or_lists() {
         assert_eq!("3:1.5".parse(), Ok(GaussianSpec::new(3.0, 1.5)));
         assert_eq!("3,4:1".parse(), Ok(GaussianSpec { sigma: vec![3.0, 4.0], weight: 1.0 }));
         assert_eq!("80:13:5".parse(), Ok(BilateralSpec::new(80.0, 13.0, 5.0)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn compatibilities() {
+    fn label_costs_are_read_by_name_list_or_file() {
         assert_eq!("potts".parse(), Ok(CompatSpec::Potts));
         assert_eq!("linear".parse(), Ok(CompatSpec::Linear(None)));
         assert_eq!("linear:2.5".parse(), Ok(CompatSpec::Linear(Some(2.5))));

@@ -20,7 +20,7 @@ use crate::report::sheet::{Best, Cell, Sheet};
 use crate::synth;
 
 /// Above this many pixels the half sums, which take the lattice O(log N) calls, are left out.
-const MOST_FOR_HALVES: usize = 20_000;
+const MAX_FOR_HALVES: usize = 20_000;
 
 /// Pixels at which sums over position and colour are compared.
 const SAMPLES: usize = 400;
@@ -146,7 +146,7 @@ fn line(width: usize, height: usize, sigma: f64) -> Result<Line> {
     let features: Vec<f32> = (0..pixels).flat_map(place).map(|v| v as f32).collect();
     let lattice = Lattice::new(&features, 2, Blur::Classic)?;
     let full = lattice.normalizer();
-    let half = (pixels <= MOST_FOR_HALVES).then(|| {
+    let half = (pixels <= MAX_FOR_HALVES).then(|| {
         let order: Vec<f32> = (0..pixels).map(|a| a as f32 / pixels as f32).collect();
         let mut out = vec![0.0; pixels];
         let mode = OrderedMode::DivideAndConquer { leaf: 1 };
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn true_sums_are_those_of_the_exact_filter() {
+    fn true_sums_equal_the_exact_filter() {
         let (width, height, sigma) = (7, 5, 1.7);
         let features: Vec<f32> = (0..width * height)
             .flat_map(|a| [(a % width) as f32 / sigma as f32, (a / width) as f32 / sigma as f32])
@@ -359,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn the_constants_of_the_lattice() {
-        for (d, wanted) in [(1, 1.0854), (2, 1.1336), (5, 1.4174), (7, 1.6749)] {
-            assert!((constant(d) - wanted).abs() < 1e-4, "{d}");
+    fn lattice_constants_equal_known_values() {
+        for (d, expected) in [(1, 1.0854), (2, 1.1336), (5, 1.4174), (7, 1.6749)] {
+            assert!((constant(d) - expected).abs() < 1e-4, "{d}");
         }
         // In the middle of a large image both ratios come close to it.
         let line = line(60, 60, 3.0).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hues_of_the_rainbow() {
+    fn hues_are_distinct_and_bright() {
         assert_eq!(from_hue(0.0, 1.0, 1.0), [255.0, 0.0, 0.0]);
         let near = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).all(|(x, y)| (x - y).abs() < 1e-9);
         assert!(near(from_hue(1.0 / 3.0, 1.0, 1.0), [0.0, 255.0, 0.0]));

@@ -18,9 +18,9 @@ pub struct SegmentationScene {
     pub image: Image,
     /// What a classifier would say: one row of `labels` probabilities per pixel. Coarse and partly wrong.
     pub probabilities: Vec<f32>,
-    /// What is really there.
+    /// The true labels.
     pub truth: Labeling,
-    /// Number of labels. Label 0 is the backdrop, label 1 the ground (from three labels on), the rest things.
+    /// Number of labels. Label 0 is the backdrop, label 1 the ground (from three labels on), the others are things.
     pub labels: usize,
 }
 
@@ -139,7 +139,7 @@ impl Scene {
 fn place_things(rng: &mut Rng, w: f64, h: f64, labels: usize) -> Vec<Thing> {
     let first = if labels > 2 { 2 } else { 1 };
     let kinds = labels - first;
-    // More kinds than this cannot be told apart in a picture, but each still gets its thing.
+    // More kinds than this look alike in a picture, but each still gets its thing.
     let count = kinds.max(8).min(kinds.saturating_mul(4)).max(kinds);
     let typical = (0.11 * w * h / count as f64).sqrt().min(0.16 * w.min(h));
     let mut places: Vec<(f64, f64)> = Vec::with_capacity(count);
@@ -182,18 +182,18 @@ fn place_things(rng: &mut Rng, w: f64, h: f64, labels: usize) -> Vec<Thing> {
 pub(super) fn classify(width: usize, height: usize, labels: usize, truth: &[u16], rng: &mut Rng) -> Vec<f32> {
     let cell = (width.max(height) as f64 / 36.0).round().max(2.0) as usize;
     let (columns, rows) = (width.div_ceil(cell), height.div_ceil(cell));
-    let mut share = vec![0f32; columns * rows * labels];
+    let mut fractions = vec![0f32; columns * rows * labels];
     let mut counts = vec![0f32; columns * rows];
     for (pixel, &label) in truth.iter().enumerate() {
         let at = (pixel / width / cell) * columns + pixel % width / cell;
-        share[at * labels + usize::from(label)] += 1.0;
+        fractions[at * labels + usize::from(label)] += 1.0;
         counts[at] += 1.0;
     }
-    share
+    fractions
         .chunks_exact_mut(labels)
         .zip(&counts)
         .for_each(|(row, &n)| row.iter_mut().for_each(|v| *v /= n.max(1.0)));
-    let mut logits = blur(&share, columns, rows, labels);
+    let mut logits = blur(&fractions, columns, rows, labels);
     let noise = Noise::new(rng.next_u64());
     logits.par_chunks_mut(labels).enumerate().for_each(|(at, row)| {
         let (x, y) = ((at % columns) as f64, (at / columns) as f64);

@@ -32,7 +32,7 @@ fn smoothed(scene: &SegmentationScene) -> Vec<f32> {
 }
 
 #[test]
-fn the_picture_helps_the_classifier() {
+fn scene_colours_improve_the_simulated_classifier() {
     let (mut before, mut after) = (0.0, 0.0);
     for seed in 0..6 {
         let scene = segmentation(200, 150, 5, seed).unwrap();
@@ -47,7 +47,7 @@ fn the_picture_helps_the_classifier() {
 }
 
 #[test]
-fn segmentation_has_its_shape() {
+fn segmentation_scene_has_the_documented_shape() {
     for (w, h, labels) in [(120, 90, 2), (120, 90, 3), (90, 120, 8), (160, 120, 21), (1, 1, 4), (3, 50, 2)] {
         let scene = segmentation(w, h, labels, 11).unwrap();
         scene.image.check().unwrap();
@@ -88,7 +88,7 @@ fn landscape_shows_every_label_at_any_seed() {
 }
 
 #[test]
-fn many_labels_and_bad_sizes() {
+fn scenes_take_many_labels_and_refuse_bad_sizes() {
     assert!(segmentation(40, 30, 500, 1).is_ok());
     for (w, h, labels) in
         [(0, 5, 3), (5, 0, 3), (5, 5, 1), (5, 5, 70_000), (usize::MAX, 5, 3), (16_384, 16_384, 60_000)]
@@ -103,7 +103,7 @@ fn many_labels_and_bad_sizes() {
 }
 
 #[test]
-fn scenes_depend_on_the_seed_and_on_nothing_else() {
+fn scenes_depend_on_the_seed_only() {
     let run = |threads: usize, seed: u64| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
@@ -134,8 +134,8 @@ fn right_matches_look_alike_where_they_are_seen() {
         let negative: Vec<f32> = costs.iter().map(|c| -c).collect();
         let winner = argmax(&negative, 24);
         let close = winner.iter().zip(truth).filter(|(a, b)| a.abs_diff(**b) <= 1).count();
-        let share = close as f64 / truth.len() as f64;
-        assert!((0.3..0.95).contains(&share), "seed {seed}: the cheapest match is right at {share}");
+        let fraction = close as f64 / truth.len() as f64;
+        assert!((0.3..0.95).contains(&fraction), "seed {seed}: the cheapest match is right at {fraction}");
         let used = scene.truth.histogram(24).iter().filter(|&&n| n > 20).count();
         assert!(used >= 16, "seed {seed}: only {used} disparities occur");
     }

@@ -125,10 +125,10 @@ pub fn run(args: &TuneOptions, observer: &dyn Observer) -> Result<Tuned> {
         journal.append(&Line::Search(question.clone()))?;
     }
     let mut done = done.unwrap_or_default();
-    let wanted = args.evaluations;
-    let tally = observer.count(wanted.max(done.len()), done.len(), "evaluations");
+    let total = args.evaluations;
+    let tally = observer.count(total.max(done.len()), done.len(), "evaluations");
     let messages = tally.messages();
-    while done.len() < wanted {
+    while done.len() < total {
         let (start, parameters) = match starts.get(done.len()) {
             Some(preset) => (Some(preset.name.to_string()), search::of_preset(preset)),
             None => (None, choose(args, kind, &bounds, &done, starts.len())?),

@@ -305,9 +305,9 @@ mod tests {
                 (alone, next)
             };
             let (_, next) = step(&model, &wide, None);
-            let wanted = next.chunks_exact(LABELS).all(|row| row[HELD..].iter().all(|&v| v == 0.0));
+            let expected = next.chunks_exact(LABELS).all(|row| row[HELD..].iter().all(|&v| v == 0.0));
             let (found, few) = step(&narrow, &slim, Some(&others));
-            assert_eq!(found, wanted, "others dearer by {lead}");
+            assert_eq!(found, expected, "others dearer by {lead}");
             came[usize::from(found)] += 1;
             if found {
                 for (row, few) in next.chunks_exact(LABELS).zip(few.chunks_exact(HELD)) {

@@ -194,8 +194,8 @@ mod tests {
             for _ in 0..14 {
                 solver.lp.step(&mut context, &mut beliefs);
                 context.evaluate(&beliefs.argmax());
-                for (label, wanted) in solver.decided(&context).into_iter().zip(best.as_slice()) {
-                    assert!(label.is_none_or(|l| l == *wanted));
+                for (label, expected) in solver.decided(&context).into_iter().zip(best.as_slice()) {
+                    assert!(label.is_none_or(|l| l == *expected));
                     decided += usize::from(label.is_some());
                     open += usize::from(label.is_none());
                 }

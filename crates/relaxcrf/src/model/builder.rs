@@ -188,7 +188,10 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
         return Err(Error::Shape {
             what: "unary energies".into(),
             got: format!("{} values", rows.len()),
-            wanted: format!("{pixels} pixels x {labels} labels = {} values", pixels as u128 * labels as u128),
+            expected: format!(
+                "{pixels} pixels x {labels} labels = {} values",
+                pixels as u128 * labels as u128
+            ),
             fix: "do image and energies have the same width and height?".into(),
         });
     }
@@ -205,7 +208,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: rows[at].to_string(),
             place: place(at),
-            wanted: "numbers, or +inf for a forbidden label".into(),
+            expected: "numbers, or +inf for a forbidden label".into(),
             fix: "a probability of NaN, or the log of a negative number?".into(),
         });
     }
@@ -214,7 +217,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: rows[at].to_string(),
             place: place(at),
-            wanted: format!("numbers of at most {LARGEST:e}, or +inf for a forbidden label"),
+            expected: format!("numbers of at most {LARGEST:e}, or +inf for a forbidden label"),
             fix: "use +inf for a forbidden label".into(),
         });
     }
@@ -224,7 +227,7 @@ pub(super) fn check_unary(rows: &[f32], pixels: usize, labels: usize) -> Result<
             what: "unary energies".into(),
             got: "+inf for every label".into(),
             place: format!("pixel {a}"),
-            wanted: "at least one label that is not forbidden".into(),
+            expected: "at least one label that is not forbidden".into(),
             fix: String::new(),
         }),
     }

@@ -70,7 +70,7 @@ impl Compatibility {
                 what: "per-label weights".into(),
                 got: weights[i].to_string(),
                 place: format!("label {i}"),
-                wanted: "finite, non-negative weights".into(),
+                expected: "finite, non-negative weights".into(),
                 fix: String::new(),
             });
         }
@@ -124,7 +124,7 @@ impl Compatibility {
                         what: "compatibility matrix".into(),
                         got: format!("{x} (and {y} across the diagonal)"),
                         place: format!("row {i}, column {j}"),
-                        wanted: "a symmetric matrix of finite numbers".into(),
+                        expected: "a symmetric matrix of finite numbers".into(),
                         fix: "use (M + M') / 2".into(),
                     });
                 }
@@ -324,8 +324,8 @@ fn check_labels(labels: usize) -> Result<()> {
     if (1..=MOST_LABELS).contains(&labels) {
         return Ok(());
     }
-    let wanted = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
-    Err(Error::value("number of labels", labels, wanted))
+    let expected = format!("1 to {MOST_LABELS} where label costs differ; Potts costs take any number");
+    Err(Error::value("number of labels", labels, expected))
 }
 
 fn checked_truncation(shape: &str, truncation: Option<f32>) -> Result<f32> {

@@ -122,7 +122,7 @@ impl Kernel {
                     return Err(Error::Shape {
                         what: "image of the bilateral kernel".into(),
                         got: format!("{} values", image.len()),
-                        wanted: format!("whole channels for {points} pixels"),
+                        expected: format!("whole channels for {points} pixels"),
                         fix: "do image and unary energies have the same width and height?".into(),
                     });
                 }

@@ -36,7 +36,7 @@ impl std::str::FromStr for Normalization {
             "symmetric" => Ok(Self::Symmetric),
             "before" => Ok(Self::Before),
             "after" => Ok(Self::After),
-            _ => Err(Error::parse("normalization", text, "wanted none, symmetric, before or after")),
+            _ => Err(Error::parse("normalization", text, "expected none, symmetric, before or after")),
         }
     }
 }

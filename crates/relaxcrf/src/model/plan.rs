@@ -30,9 +30,11 @@ impl std::str::FromStr for FilterKind {
             "lattice" => Ok(Self::Lattice),
             "lattice-classic" => Ok(Self::LatticeClassic),
             "separable" => Ok(Self::Separable),
-            _ => {
-                Err(Error::parse("filter", text, "wanted auto, exact, lattice, lattice-classic or separable"))
-            }
+            _ => Err(Error::parse(
+                "filter",
+                text,
+                "expected auto, exact, lattice, lattice-classic or separable",
+            )),
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn from_probabilities(rows: &[f32], labels: usize, floor: f32) -> Result<Vec
             what: "probabilities".into(),
             got: rows[at].to_string(),
             place: place(at, labels),
-            wanted: "numbers from 0 to 1".into(),
+            expected: "numbers from 0 to 1".into(),
             fix: "are these scores (logits) or energies?".into(),
         });
     }
@@ -37,7 +37,7 @@ pub fn from_scores(rows: &[f32], labels: usize) -> Result<Vec<f32>> {
             what: "scores".into(),
             got: rows[at].to_string(),
             place: place(at, labels),
-            wanted: "numbers, or -inf for impossible labels".into(),
+            expected: "numbers, or -inf for impossible labels".into(),
             fix: String::new(),
         });
     }
@@ -72,7 +72,7 @@ pub fn from_labels(marks: &[u16], labels: usize, confidence: f32, unsure: Option
                 what: "labels".into(),
                 got: mark.to_string(),
                 place: format!("pixel {a}"),
-                wanted: format!("0 to {}", labels.saturating_sub(1)),
+                expected: format!("0 to {}", labels.saturating_sub(1)),
                 fix: format!("if {mark} marks undecided pixels, declare it as the unsure label"),
             });
         }

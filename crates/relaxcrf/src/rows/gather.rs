@@ -79,13 +79,13 @@ mod tests {
         fn what_is_gathered_is_spread_again(
             pixels in 1usize..200,
             labels in 2usize..40,
-            wanted in prop::collection::vec(0usize..40, 1..20),
+            chosen in prop::collection::vec(0usize..40, 1..20),
         ) {
             let mut y = vec![0.0; pixels * labels];
-            for (k, &i) in wanted.iter().enumerate() {
+            for (k, &i) in chosen.iter().enumerate() {
                 y[(k * 37 % pixels) * labels + i % labels] = 1.0 + k as f32;
             }
-            let mut held: Vec<usize> = wanted.iter().map(|i| i % labels).collect();
+            let mut held: Vec<usize> = chosen.iter().map(|i| i % labels).collect();
             held.sort_unstable();
             held.dedup();
             // Later entries may hide earlier ones, but never with zero.

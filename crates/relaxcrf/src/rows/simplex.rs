@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn rows_that_overflowed_are_projected_all_the_same() {
         let (up, down, no) = (f32::INFINITY, f32::NEG_INFINITY, f32::NAN);
-        for (row, wanted) in [
+        for (row, expected) in [
             ([up, 0.0, 5.0], [1.0, 0.0, 0.0]),
             ([up, down, up], [0.5, 0.0, 0.5]),
             ([down, 3.0, down], [0.0, 1.0, 0.0]),
@@ -178,7 +178,7 @@ mod tests {
         ] {
             let mut got = row;
             project(&mut got);
-            assert_eq!(got, wanted, "{row:?}");
+            assert_eq!(got, expected, "{row:?}");
         }
     }
 

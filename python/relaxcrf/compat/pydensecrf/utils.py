@@ -121,11 +121,11 @@ def _grid(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
     return _divided(planes, sdims, "sdims")
 
 
-def _row(given: Any, name: str, wanted: str) -> list:
+def _row(given: Any, name: str, expected: str) -> list:
     """As `numbers`, but one alone is not enough."""
     values = numbers(given, name)
     if np.ndim(given) == 0:
-        raise ArgumentError(f"{name} is {shown(given)}, but must be {wanted}")
+        raise ArgumentError(f"{name} is {shown(given)}, but must be {expected}")
     return values
 
 

@@ -27,7 +27,7 @@ pub struct Claims {
 pub struct Claim(Option<File>);
 
 impl Claims {
-    /// Joins a directory. Whoever comes while nobody else is there clears away what killed runs left half-written in
+    /// Joins a directory. The first run in a directory removes files that killed runs left half-written in
     /// `folders`.
     pub fn join(out: &Path, folders: &[PathBuf]) -> Result<Self> {
         let folder = out.join(".relaxcrf");
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_at_a_time_and_leftovers_go_only_when_alone() {
+    fn claim_has_one_holder_and_leftovers_are_removed_only_by_a_single_run() {
         let dir = tempfile::tempdir().unwrap();
         let labels = dir.path().join("labels");
         fs::create_dir(&labels).unwrap();

@@ -87,7 +87,7 @@ fn add_content(hash: &mut Xxh3, path: &Path) -> Result<()> {
         return Ok(());
     }
     let about = fs::metadata(path).context("cannot be read")?;
-    // Opening a pipe would wait for whoever writes to it.
+    // Opening a pipe would wait for its writer.
     if !about.is_file() {
         bail!("is not a regular file; give the path of a file on disk");
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_and_settings_count_and_names_do_not() {
+    fn identity_depends_on_content_and_settings_not_on_names() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         for (name, bytes) in [("a.png", "1"), ("b.png", "1"), ("c.png", "2"), ("p.npy", "x")] {

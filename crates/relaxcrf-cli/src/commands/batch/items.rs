@@ -1,7 +1,7 @@
 //! Which images a batch is about, and what belongs to each.
 //!
-//! What is missing for one image is that image's failure, not the batch's: it is found here and reported when its
-//! turn comes. Only what is wrong with the whole list stops a run.
+//! A file that one image lacks is a failure of that image, not of the batch: it is found here and reported when its
+//! turn comes. Only mistakes in the whole list stop a run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Component, Path, PathBuf};
@@ -240,7 +240,7 @@ impl Finder {
     fn new(kind: &'static str, folder: &Path) -> Result<Self> {
         let files = match kind {
             "probs" => entries_by_stem(folder, &["npz", "npy"], true).or_else(|error| {
-                // Foreground maps. What is wrong with the folder itself was said first.
+                // Foreground maps. Mistakes of the folder itself were reported first.
                 entries_by_stem(folder, &IMAGES, false).map_err(|_| error)
             })?,
             "logits" => entries_by_stem(folder, &["npz", "npy"], false)?,
@@ -378,16 +378,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_while_they_can_be() {
+    fn result_names_are_as_short_as_uniqueness_allows() {
         let names = |paths: &[&str]| unique_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(names(&["a/1.png", "b/2.png"]), ["1", "2"]);
         assert_eq!(names(&["x/a/1.png", "x/b/1.jpg"]), ["a/1", "b/1"]);
         assert_eq!(names(&["./x/1.png", "./1.png"]), ["x/1", "1"]);
-        assert_eq!(names(&["1.png", "1.jpg"]), ["1", "1"], "told later");
+        assert_eq!(names(&["1.png", "1.jpg"]), ["1", "1"], "reported later");
     }
 
     #[test]
-    fn results_stay_in_their_directory() {
+    fn result_names_cannot_leave_the_output_directory() {
         let item = |name: &str| Item {
             name: name.into(),
             image: "i.png".into(),

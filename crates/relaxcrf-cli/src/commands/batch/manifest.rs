@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_say_the_same() {
+    fn csv_and_jsonl_manifests_give_the_same_items() {
         let csv = "image,probs,truth,output\na/1.jpg,p/1.npy,t.png,x/one.png\n\"b,2.jpg\",p/2.npz,,\n";
         let json = "{\"image\": \"a/1.jpg\", \"probabilities\": \"p/1.npy\", \"truth\": \"t.png\", \"output\": \"x/one\"}\n\n\
                     {\"image\": \"b,2.jpg\", \"probs\": \"p/2.npz\"}\n";
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn manifest_errors_name_the_line() {
         for (name, text, why) in [
             ("m.csv", "image,color\na,b\n", "color"),
             ("m.csv", "image,probs\n", "no images"),

@@ -37,7 +37,7 @@ use crate::memory::Budget;
 use crate::progress::Tally;
 
 /// Failures and warnings shown on the terminal; all of them are in the log.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// Refines everything that is not finished.
 pub fn run(args: &BatchArgs) -> Result<()> {
@@ -50,7 +50,7 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     let choice = Choice::new(&args.model.options(), args.preset.preset.as_ref(), args.method.as_ref())?;
     let settings = identity::settings(args, &choice, items.labels.void)?;
     let threads = rayon::current_num_threads();
-    // Fewer images than jobs: the rest of the threads goes inside the images.
+    // With fewer images than jobs, the other threads work inside the images.
     let jobs = args.jobs.map_or(threads, usize::from).min(items.list.len()).max(1);
     let log = args.output.join(log_name(args));
     if args.resources.dry_run {
@@ -125,7 +125,7 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
     let queue = Queue::new(items.list.len());
     let counts = Counts::default();
     let (stop, broken) = (AtomicBool::new(false), Mutex::new(None));
-    let told = Told::default();
+    let announced = Announced::default();
     parallel::workers(jobs, threads, || {
         while let Some(at) = queue.take() {
             if stop.load(Ordering::Relaxed) {
@@ -143,7 +143,7 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
                     tally.skip();
                     continue;
                 }
-                Ok(Turn::Ended(record)) => tell(&record, &counts, &told, &tally, shop.args.common.quiet),
+                Ok(Turn::Ended(record)) => tell(&record, &counts, &announced, &tally, shop.args.common.quiet),
                 Err(e) => {
                     stop.store(true, Ordering::Relaxed);
                     broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
@@ -159,13 +159,13 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
 
 /// What was shown on the terminal so far.
 #[derive(Debug, Default)]
-struct Told {
+struct Announced {
     warnings: AtomicUsize,
     /// One note: most images of a set are understood the same way.
     note: AtomicBool,
 }
 
-fn tell(record: &Record, counts: &Counts, told: &Told, tally: &Tally, quiet: bool) {
+fn tell(record: &Record, counts: &Counts, announced: &Announced, tally: &Tally, quiet: bool) {
     match &record.error {
         None => {
             counts.done.fetch_add(1, Ordering::Relaxed);
@@ -173,9 +173,9 @@ fn tell(record: &Record, counts: &Counts, told: &Told, tally: &Tally, quiet: boo
         }
         Some(error) => {
             let before = counts.failed.fetch_add(1, Ordering::Relaxed);
-            if before < MOST_SHOWN {
+            if before < MAX_SHOWN {
                 tally.complain(&format!("{}: {error}", record.item));
-            } else if before == MOST_SHOWN {
+            } else if before == MAX_SHOWN {
                 tally.complain("there are more failures, which are only in the log");
             }
         }
@@ -184,14 +184,14 @@ fn tell(record: &Record, counts: &Counts, told: &Told, tally: &Tally, quiet: boo
         return;
     }
     if let Some(note) = record.notes.first()
-        && !told.note.swap(true, Ordering::Relaxed)
+        && !announced.note.swap(true, Ordering::Relaxed)
     {
         tally.complain(&format!("note: {note}; notes on other images are in the log"));
     }
     for warning in &record.warnings {
-        match told.warnings.fetch_add(1, Ordering::Relaxed) {
-            before if before < MOST_SHOWN => tally.complain(&format!("warning: {warning}")),
-            MOST_SHOWN => tally.complain("there are more warnings, which are only in the log"),
+        match announced.warnings.fetch_add(1, Ordering::Relaxed) {
+            before if before < MAX_SHOWN => tally.complain(&format!("warning: {warning}")),
+            MAX_SHOWN => tally.complain("there are more warnings, which are only in the log"),
             _ => {}
         }
     }

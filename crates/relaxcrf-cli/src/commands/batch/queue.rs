@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_busy_comes_last() {
+    fn queue_returns_busy_items_last() {
         let queue = Queue::new(3);
         assert_eq!(queue.take(), Some(0));
         queue.later(0);

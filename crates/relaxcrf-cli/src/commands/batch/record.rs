@@ -98,7 +98,7 @@ pub fn removed_labels(before: &[u16], after: &[u16], labels: usize, values: &Lab
     removed
 }
 
-/// What has to be the same for an image to count as finished.
+/// Identity of a finished image: the same key and outputs mean that nothing is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     pub key: String,
@@ -179,7 +179,7 @@ pub fn last_records(folder: &Path, chosen: impl Fn(&str) -> bool) -> Result<Hash
 
 /// The log that a run writes to.
 pub fn open_log(path: &Path) -> Result<Journal> {
-    Journal::share(path)
+    Journal::open_shared(path)
 }
 
 /// The sum over many images, which may have different numbers of labels.

@@ -26,9 +26,9 @@ use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
 
 /// Rows of a table: a page with more opens slowly.
-const MOST_ROWS: usize = 1000;
+const MAX_ROWS: usize = 1000;
 /// Images that are shown before and after.
-const MOST_PICTURES: usize = 4;
+const MAX_PICTURES: usize = 4;
 
 /// What a batch came to. Of the images in the list of this run; those that earlier runs did are included where it says
 /// nothing else.
@@ -46,7 +46,7 @@ pub struct Summary {
     pub megapixels_per_second: f64,
     pub jobs: usize,
     pub method: String,
-    /// Mean share of pixels that changed.
+    /// Mean fraction of pixels that changed.
     pub changed: Option<f64>,
     /// Images to look at: a label was removed, or more than a tenth of the pixels changed.
     pub flagged: usize,
@@ -58,7 +58,7 @@ pub struct Summary {
     pub mean_iou: Option<[Option<f64>; 2]>,
     #[serde(skip)]
     measures: Option<[Confusion; 2]>,
-    /// What is known of each image: flagged ones first, those with removed labels above all, then the most changed, then
+    /// One record for each image: flagged ones first, those with removed labels above all, then the most changed, then
     /// failures.
     #[serde(skip)]
     records: Vec<Record>,
@@ -181,7 +181,7 @@ impl Summary {
         let failures: Vec<&Record> = self.records.iter().filter(|r| !r.is_done()).collect();
         if !failures.is_empty() {
             let mut sheet = Sheet::new(&[("image", Best::None), ("what went wrong", Best::None)]);
-            for r in failures.iter().take(MOST_ROWS) {
+            for r in failures.iter().take(MAX_ROWS) {
                 sheet.add(vec![r.item.clone().into(), r.error.clone().unwrap_or_default().into()]);
             }
             let section = Section::new(format!("Failures: {}", failures.len())).with(Block::Table(sheet));
@@ -234,7 +234,7 @@ impl Summary {
                 plural(self.flagged)
             )));
         }
-        for record in done.iter().filter(|r| r.changed > Some(0.0)).take(MOST_PICTURES) {
+        for record in done.iter().filter(|r| r.changed > Some(0.0)).take(MAX_PICTURES) {
             let item = items.list.iter().find(|i| i.name == record.item);
             if let Some(shown) = item.and_then(|item| before_and_after(args, item).ok()) {
                 let changed = report::optional(record.changed, percent);
@@ -277,11 +277,11 @@ fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
 
 /// How many images changed how much.
 fn changes(done: &[&Record]) -> Plot {
-    let share = |k: usize| 100.0 * (k as f64 + 0.5) / done.len() as f64;
+    let percentile = |k: usize| 100.0 * (k as f64 + 0.5) / done.len() as f64;
     let mut changed: Vec<f64> = done.iter().filter_map(|r| r.changed).collect();
     changed.sort_by(|a, b| b.total_cmp(a));
     let step = done.len().div_ceil(400).max(1);
-    let points = changed.iter().enumerate().map(|(k, changed)| (share(k), 100.0 * changed));
+    let points = changed.iter().enumerate().map(|(k, changed)| (percentile(k), 100.0 * changed));
     let points: Vec<(f64, f64)> = points.step_by(step).collect();
     Plot::new("How much changed", Axis::linear("images, %"), Axis::linear("pixels changed, %"))
         .with(Series::new("changed", points))
@@ -318,7 +318,7 @@ fn rows(done: &[&Record], items: &Items) -> Sheet {
         heads.extend(["accuracy before", "accuracy after", "IoU before", "IoU after"]);
     }
     let mut sheet = Sheet::new(&heads.iter().map(|h| (*h, Best::None)).collect::<Vec<_>>());
-    for r in done.iter().take(MOST_ROWS) {
+    for r in done.iter().take(MAX_ROWS) {
         let whole = |n: Option<usize>| Cell::number(n.map(|n| n as f64), |v| format!("{v}"));
         let mut row = vec![
             r.item.clone().into(),
@@ -342,10 +342,10 @@ fn rows(done: &[&Record], items: &Items) -> Sheet {
 }
 
 fn with_rest(section: Section, total: usize) -> Section {
-    if total <= MOST_ROWS {
+    if total <= MAX_ROWS {
         return section;
     }
-    section.with(Block::Text(format!("{} more are in the log.", total - MOST_ROWS)))
+    section.with(Block::Text(format!("{} more are in the log.", total - MAX_ROWS)))
 }
 
 fn plural(images: usize) -> String {

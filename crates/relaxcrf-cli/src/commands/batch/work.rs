@@ -30,7 +30,7 @@ use crate::memory::{Budget, Needs};
 /// Void in maps whose values are mapped to labels.
 const VOID: u16 = u16::MAX;
 
-/// What all images of a run share.
+/// Everything that all images of a run have in common.
 pub struct Shop<'a> {
     pub args: &'a BatchArgs,
     pub choice: Choice,
@@ -70,7 +70,7 @@ impl Shop<'_> {
         }
         record.seconds = started.elapsed().as_secs_f64();
         self.log.append(&record).context(
-            "the run cannot go on without its log; free some space and run the same command again: what is finished is \
+            "the run cannot go on without its log; free some space and run the same command again: finished images are \
              not done again",
         )?;
         Ok(Turn::Ended(Box::new(record)))

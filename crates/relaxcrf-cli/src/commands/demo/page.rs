@@ -83,7 +83,7 @@ fn segmentation(scene: &Scene, report: &SceneReport) -> Section {
     let map = |l: &Labeling| Picture::labels(scene.size(), l.as_slice(), scene.model.labels(), palette);
     let [network, after, truth] = [&report.start.labels, &refined.labels, &scene.truth].map(map);
     let verdicts = verdicts(scene, &report.start.labels, &refined.labels);
-    let share = |of: (bool, bool)| {
+    let percent_of = |of: (bool, bool)| {
         percent(verdicts.iter().filter(|v| **v == of).count() as f64 / verdicts.len().max(1) as f64)
     };
     let method = &refined.report.method;
@@ -107,9 +107,9 @@ fn segmentation(scene: &Scene, report: &SceneReport) -> Section {
             format!(
                 "What changed. Green: put right ({}). Red: made wrong ({}). Yellow: wrong before and after ({}). Grey: right \
                  before and after",
-                share((false, true)),
-                share((true, false)),
-                share((false, false))
+                percent_of((false, true)),
+                percent_of((true, false)),
+                percent_of((false, false))
             ),
             photo.changes(verdicts.iter().copied()),
         ),
@@ -204,16 +204,16 @@ fn findings(scene: &Scene, report: &SceneReport) -> String {
     let lowest = runs().min_by(|a, b| a.report.energy.total_cmp(&b.report.energy));
     let most_right = runs().max_by(|a, b| a.quality.accuracy.total_cmp(&b.quality.accuracy));
     let (Some(lowest), Some(most_right)) = (lowest, most_right) else { return String::new() };
-    let told = |q: &Quality| match q.mean_error {
+    let shown = |q: &Quality| match q.mean_error {
         Some(error) => format!("{} within 1 of the truth, mean error {error:.3}", percent(q.accuracy)),
         None => format!("{} of the pixels right", percent(q.accuracy)),
     };
     let mut text = format!(
         "Lowest energy: {} ({}). Most pixels right: {} ({}). ",
         lowest.report.method,
-        told(&lowest.quality),
+        shown(&lowest.quality),
         most_right.report.method,
-        told(&most_right.quality)
+        shown(&most_right.quality)
     );
     if most_right.quality.accuracy > lowest.quality.accuracy {
         text += "Lower energy is not the same as better labels: it means that the model's own problem was solved better. ";
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn close_up_lies_where_most_pixels_were_put_right() {
+    fn close_up_lies_where_most_pixels_were_corrected() {
         let mut verdicts = vec![(true, true); 6 * 4];
         for at in [2 * 6 + 4, 2 * 6 + 5, 3 * 6 + 4, 3 * 6 + 5] {
             verdicts[at] = (false, true);

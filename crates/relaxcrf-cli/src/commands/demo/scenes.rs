@@ -122,7 +122,7 @@ impl Task {
         }
     }
 
-    /// The method of the command for this task, unless told otherwise.
+    /// The default method of the command for this task.
     pub fn default_method(&self) -> &'static str {
         match self {
             Self::Segmentation { .. } => "mf10",

@@ -24,7 +24,7 @@ use crate::terminal::{print, print_json};
 /// Tiles are made multiples of this, which those of TIFF files must be.
 const UNIT: usize = 16;
 
-/// What is told at the end.
+/// The report of a tiled run.
 #[derive(Debug, Serialize)]
 struct TiledReport {
     method: String,

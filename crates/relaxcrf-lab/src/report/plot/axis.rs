@@ -80,27 +80,26 @@ impl Ruler {
     /// Where a value lies, from 0 to the length; beyond where it is out of range.
     pub fn place(&self, v: f64) -> f64 {
         // Halves, so that the widest range does not overflow.
-        let share = (0.5 * self.scale.forward(v) - 0.5 * self.low) / (0.5 * self.high - 0.5 * self.low);
-        (share * self.length).clamp(-1e5, 1e5)
+        let fraction = (0.5 * self.scale.forward(v) - 0.5 * self.low) / (0.5 * self.high - 0.5 * self.low);
+        (fraction * self.length).clamp(-1e5, 1e5)
     }
 
-    /// Values worth a tick: about `wanted` of them.
-    pub fn ticks(&self, wanted: usize) -> Vec<f64> {
+    /// Values worth a tick: about `count` of them.
+    pub fn ticks(&self, count: usize) -> Vec<f64> {
         let decades = self.high - self.low;
         if self.scale == Scale::Linear {
-            return round_numbers(self.low, self.high, wanted);
+            return round_numbers(self.low, self.high, count);
         }
         let (low, high) = (10f64.powf(self.low), 10f64.powf(self.high));
         if decades < 0.7 {
-            return round_numbers(low, high, wanted);
+            return round_numbers(low, high, count);
         }
         let steps: &[f64] = match decades {
             d if d < 1.5 => &[1.0, 2.0, 3.0, 5.0],
             d if d < 3.0 => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
-        let every =
-            if steps.len() == 1 { (decades / wanted.max(1) as f64).ceil().max(1.0) as i32 } else { 1 };
+        let every = if steps.len() == 1 { (decades / count.max(1) as f64).ceil().max(1.0) as i32 } else { 1 };
         (self.low.floor() as i32..=self.high.ceil() as i32)
             .filter(|power| power.rem_euclid(every) == 0)
             .flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power)))
@@ -110,8 +109,8 @@ impl Ruler {
 }
 
 /// Multiples of 1, 2 or 5 times a power of ten.
-fn round_numbers(low: f64, high: f64, wanted: usize) -> Vec<f64> {
-    let rough = high / wanted.max(1) as f64 - low / wanted.max(1) as f64;
+fn round_numbers(low: f64, high: f64, count: usize) -> Vec<f64> {
+    let rough = high / count.max(1) as f64 - low / count.max(1) as f64;
     if !(rough.is_finite() && rough > 0.0) {
         return Vec::new();
     }
@@ -125,7 +124,7 @@ fn round_numbers(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (0..=(last - first).max(0.0) as i64).map(|k| (first + k as f64) * step).filter(|v| *v <= high).collect()
 }
 
-/// A number as short as it can be told: 1.5M, 250k, 0.02.
+/// Formats a number briefly: 1.5M, 250k, 0.02.
 pub fn short(v: f64) -> String {
     let size = v.abs();
     let (divisor, unit) = match size {
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_numbers() {
+    fn numbers_are_shortened_with_k_and_m() {
         let cases = [
             (0.0, "0"),
             (1.5e6, "1.5M"),
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_that_suits() {
+    fn axis_is_logarithmic_over_wide_positive_ranges() {
         assert_eq!(Axis::suited("", [1.0, 10.0]).scale, Scale::Log);
         assert_eq!(Axis::suited("", [1.0, 2.0]).scale, Scale::Linear);
         assert_eq!(Axis::suited("", [-1.0, 10.0]).scale, Scale::Linear);

@@ -12,7 +12,7 @@ const CHARACTER: f64 = 6.7;
 const LINE: f64 = 18.0;
 
 /// Longest path that is worth drawing: more points than pixels show nothing more.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 
 /// The whole drawing; `style` goes before it.
 pub fn svg(plot: &Plot, width: f64, style: &str) -> String {
@@ -71,10 +71,10 @@ fn axes(
     (broad, tall): (f64, f64),
 ) {
     let _ = write!(out, "<g stroke=\"currentColor\" stroke-opacity=\".18\">");
-    let wanted = (broad / 75.0).round() as usize;
+    let ticks = (broad / 75.0).round() as usize;
     let mut free = f64::NEG_INFINITY;
     let mut labels = String::new();
-    for tick in x.ticks(wanted) {
+    for tick in x.ticks(ticks) {
         let at = left + x.place(tick);
         let _ = write!(out, "<path d=\"M{at:.1} {top}v{tall:.1}\"/>");
         let text = short(tick);
@@ -107,7 +107,7 @@ fn axes(
 
 fn curve(out: &mut String, plot: &Plot, series: &Series, k: usize, (x, y): (&Ruler, &Ruler), tall: f64) {
     let all: Vec<(f64, f64)> = series.shown(plot).collect();
-    let every = all.len().div_ceil(MOST_POINTS).max(1);
+    let every = all.len().div_ceil(MAX_POINTS).max(1);
     let last = all.len().saturating_sub(1);
     let thinned = all.iter().enumerate().filter(|(i, _)| i % every == 0 || *i == last).map(|(_, p)| p);
     let places: Vec<(f64, f64)> = thinned.map(|p| (x.place(p.0), tall - y.place(p.1))).collect();
@@ -125,8 +125,8 @@ fn curve(out: &mut String, plot: &Plot, series: &Series, k: usize, (x, y): (&Rul
     let marked = if series.all_marks { &places[..] } else { &places[places.len() - 1..] };
     for (i, p) in marked.iter().enumerate() {
         let value = if series.all_marks && every == 1 { all[i] } else { all[last] };
-        let told = format!("{}: {}, {}", series.name, short(value.0), short(value.1));
-        let _ = write!(out, "<g fill=\"{colour}\">{}<title>{}</title></g>", mark(number, *p), escape(&told));
+        let title = format!("{}: {}, {}", series.name, short(value.0), short(value.1));
+        let _ = write!(out, "<g fill=\"{colour}\">{}<title>{}</title></g>", mark(number, *p), escape(&title));
     }
 }
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_there_and_escaped() {
+    fn plot_has_title_axes_and_series_escaped() {
         for svg in [plot().svg(WIDE), plot().svg(NARROW), plot().file()] {
             balanced(&svg);
             for text in ["a &lt; b", "x &amp; y", "seconds", "energy", "bound", "mf"] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_coordinate_lies_within_the_drawing() {
+    fn plot_coordinates_lie_within_the_drawing() {
         let width = 400.0;
         let svg = plot().svg(width);
         let path = svg.split("class=\"curve\" d=\"").nth(1).unwrap().split('"').next().unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_data() {
+    fn plot_of_odd_data_is_drawn_without_nan() {
         assert!(Plot::default().is_empty());
         balanced(&Plot::default().svg(WIDE));
         let nothing = Plot::default().with(Series::new("n", vec![(f64::NAN, 1.0)]));

@@ -2,26 +2,25 @@
 //!
 //! Each result is stored as soon as it is there, so that a run that was killed goes on where it was.
 
-mod chains;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::presets::Preset;
-use relaxcrf::solve::Settings;
+use relaxcrf::solve::{Pipeline, Settings};
 use relaxcrf_io::{Palette, write_labels};
 use serde::{Deserialize, Serialize};
 
-use self::chains::{Chains, Outcome};
 use self::tables::Experiment;
+use crate::chains::{Chains, StageEnd, scored_by};
 use crate::dataset::{Dataset, Item};
 use crate::journal::Journal;
 use crate::messages::Messages;
 use crate::options::{DataOptions, ModelOptions};
 use crate::outputs::make_directory;
-use crate::progress::{Counter, Observer};
+use crate::progress::{Counter, Observer, Silent};
 use crate::report::page::write_text;
 use crate::specs::{Contestant, PresetSpec};
 use crate::{choice, methods, parallel};
@@ -74,7 +73,7 @@ pub struct SegmentationOptions {
     pub split: String,
     /// Directory for the results; made if absent.
     pub out: PathBuf,
-    /// Methods to compare; those of the paper if empty.
+    /// Methods to compare.
     pub methods: Vec<Contestant>,
     /// Parameter sets, one table each; the paper's two if empty and no kernels are given.
     pub preset: Vec<PresetSpec>,
@@ -108,14 +107,14 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
     for record in Journal::read::<Record>(&path)? {
         records.insert((record.setup.clone(), record.image.clone(), record.method.clone()), record);
     }
-    // What is left to do, image by image: the methods of one image share its model.
-    let wanted =
+    // Missing results, image by image: the methods of one image use the same model.
+    let key =
         |setup: &Setup, item: &Item, m: &Contestant| (setup.key.clone(), item.id.clone(), m.to_string());
     let mut tasks: Vec<(&Setup, &Item, Vec<&Contestant>)> = Vec::new();
     for setup in &setups {
         for item in &data.items {
             let missing: Vec<&Contestant> =
-                methods.iter().filter(|m| !records.contains_key(&wanted(setup, item, m))).collect();
+                methods.iter().filter(|m| !records.contains_key(&key(setup, item, m))).collect();
             if !missing.is_empty() {
                 tasks.push((setup, item, missing));
             }
@@ -137,7 +136,7 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
         .map(|setup| {
             let rows = methods
                 .iter()
-                .map(|m| data.items.iter().map(|item| records.get(&wanted(setup, item, m))).collect())
+                .map(|m| data.items.iter().map(|item| records.get(&key(setup, item, m))).collect())
                 .collect::<Vec<Option<Vec<&Record>>>>();
             let rows = rows.into_iter().collect::<Option<Vec<_>>>().context("some results are missing")?;
             Experiment::new(setup, &data, &methods, &rows)
@@ -159,12 +158,15 @@ pub fn run(args: &SegmentationOptions, observer: &dyn Observer) -> Result<Segmen
 
 /// The methods asked for; the unaries come first, because energies are relative to theirs.
 fn chosen_methods(args: &SegmentationOptions) -> Result<Vec<Contestant>> {
-    let asked = if args.methods.is_empty() { methods::of_the_paper() } else { args.methods.clone() };
-    if let Some(several) = asked.iter().find(|m| !m.chain.is_one_chain()) {
+    if let Some(several) = args.methods.iter().find(|m| !m.chain.is_one_chain()) {
         bail!("{several}: several chains cannot be one row; name them one by one, separated by commas");
     }
     let mut seen = HashSet::new();
-    Ok(methods::unary().into_iter().chain(asked).filter(|m| seen.insert(m.to_string())).collect())
+    Ok(methods::unary()
+        .into_iter()
+        .chain(args.methods.iter().cloned())
+        .filter(|m| seen.insert(m.to_string()))
+        .collect())
 }
 
 fn setups(args: &SegmentationOptions, data: &Dataset) -> Result<Vec<Setup>> {
@@ -221,18 +223,22 @@ fn process(
         None
     };
     let settings = Settings { seed: args.seed, ..Settings::default() };
-    let lp_iterations = args.lp_iterations as usize;
-    let mut chains = Chains::new(&model, settings.clone(), lp_iterations);
-    let mut half_chains = half_model.as_ref().map(|m| Chains::new(m, settings, lp_iterations));
+    let ends = lp_ends(args.lp_iterations);
+    let mut chains = Chains::new(&model, settings.clone(), &ends);
+    let mut half_chains = half_model.as_ref().map(|m| Chains::new(m, settings, &ends));
     let mut records = Vec::new();
-    for method in missing {
+    for (k, method) in missing.iter().enumerate() {
         tally.say(&format!("{}: {} {method}", setup.name, item.id));
-        let outcome: Outcome = match half_chains.as_mut().filter(|_| method.half) {
-            Some(half) => half.run(&method.chain).and_then(|outcome| outcome.scored_by(&model)),
-            None => chains.run(&method.chain),
+        let later = missing[k + 1..].iter().filter(|m| m.half == method.half);
+        let later: Vec<&Pipeline> = later.map(|m| &m.chain).collect();
+        let run = match half_chains.as_mut().filter(|_| method.half) {
+            Some(half) => {
+                half.run(&method.chain, &later, &mut Silent).and_then(|run| scored_by(&model, &run))
+            }
+            None => chains.run(&method.chain, &later, &mut Silent),
         }
         .with_context(|| item.id.clone())?;
-        let own = outcome.beliefs.argmax();
+        let own = run.beliefs.argmax();
         if args.save_labels {
             let folder = args.out.join("labels").join(&setup.name).join(file_name(&method.to_string()));
             make_directory(&folder)?;
@@ -245,17 +251,17 @@ fn process(
             setup: setup.key.clone(),
             image: item.id.clone(),
             method: method.to_string(),
-            energy: finite(outcome.energy),
-            best_energy: finite(outcome.best_energy),
-            lower_bound: outcome.lower_bound,
-            status: outcome.status.to_string(),
-            seconds: outcome.seconds,
-            filter_calls: outcome.filter_calls,
-            ordered_calls: outcome.ordered_calls,
-            iterations: outcome.iterations,
+            energy: finite(run.final_energy.total()),
+            best_energy: finite(run.best.energy.total()),
+            lower_bound: run.lower_bound.as_ref().map(|b| b.value),
+            status: run.status.to_string(),
+            seconds: run.seconds,
+            filter_calls: run.counts.filter,
+            ordered_calls: run.counts.ordered,
+            iterations: run.iterations,
             labels: model.labels(),
             confusion: item.compare(&model, &own, &truth, void)?.entries().collect(),
-            best_confusion: item.compare(&model, &outcome.best, &truth, void)?.entries().collect(),
+            best_confusion: item.compare(&model, &run.best.labeling, &truth, void)?.entries().collect(),
         };
         journal.append(&record)?;
         records.push(record);
@@ -264,11 +270,17 @@ fn process(
     Ok(records)
 }
 
+/// The iterations of LP stages; 0: the methods' own limits.
+fn lp_ends(iterations: u32) -> Vec<StageEnd> {
+    let end = |method| StageEnd { method, iterations: iterations as usize, tolerance: None };
+    if iterations == 0 { Vec::new() } else { ["lp", "tree-lp"].map(end).into() }
+}
+
 fn finite(energy: f64) -> Option<f64> {
     energy.is_finite().then_some(energy)
 }
 
 /// A method's name as a folder's.
 fn file_name(method: &str) -> String {
-    Path::new(&method.replace(['/', ':', '='], "_")).display().to_string()
+    method.replace(['/', ':', '=', ' ', '(', ')'], "_").trim_end_matches('_').to_string()
 }

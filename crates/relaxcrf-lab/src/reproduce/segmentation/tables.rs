@@ -26,7 +26,7 @@ pub struct Experiment {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub method: String,
-    /// Share of images on which this method's energy is strictly lower than that of each method.
+    /// Fraction of images on which this method's energy is strictly lower than that of each method.
     pub beats: Vec<f64>,
     /// Mean energy minus that of the unaries, of the labels that the method itself arrived at.
     pub energy: f64,
@@ -137,7 +137,7 @@ fn gap(r: &Record) -> Option<f64> {
 /// What a record counted; what does not fit is no record of ours.
 fn counted(labels: usize, entries: &[(usize, usize, u64)]) -> Result<Confusion> {
     Confusion::from_entries(labels, entries.iter().copied())
-        .context("results.jsonl: a label is out of range; move the file away to start afresh")
+        .context("results.jsonl: a label is out of range; move the file away to start anew")
 }
 
 fn merged<'a>(
@@ -179,8 +179,8 @@ fn sheet(e: &Experiment) -> Sheet {
     let mut sheet = Sheet::new(&columns);
     for (k, m) in e.methods.iter().enumerate() {
         let mut row = vec![Cell::from(m.method.as_str())];
-        row.extend(m.beats.iter().enumerate().map(|(other, &share)| {
-            Cell::number((other != k).then_some(share), |v| format!("{:.0}", 100.0 * v))
+        row.extend(m.beats.iter().enumerate().map(|(other, &fraction)| {
+            Cell::number((other != k).then_some(fraction), |v| format!("{:.0}", 100.0 * v))
         }));
         row.extend([m.energy, m.best_energy].map(|e| Cell::number(e, |e| format!("{e:.1}"))));
         row.push(Cell::number(m.gap, |g| format!("{:.3}", 100.0 * g)));
@@ -196,7 +196,7 @@ const LEGEND: &str = "Columns named after methods: percentage of images on which
                       arrived at; avg. best E: of the best labelling it saw, constant ones included. gap: mean certified \
                       distance to the optimum in percent. Accuracy and IoU in percent over all pixels that are not void; \
                       class acc and IoU are means over the labels in the truth. Seconds: mean per image, one thread. \
-                      Methods with /2 ran with half of all weights and are scored with the whole ones.";
+                      Rows with half weights: the method ran with half of all weights and is scored with the full ones.";
 
 fn title(data: &Dataset, split: &str) -> String {
     format!("{} ({split}, {} images)", data.name, data.items.len())

@@ -100,7 +100,7 @@ fn pairs_of_some_pixels_keep_the_weights_they_have_among_all() {
             part.subgradient_within(context, (&whole, &made), &pixels, &mut got);
         });
 
-        let mut wanted = vec![0.0; got.len()];
+        let mut expected = vec![0.0; got.len()];
         for term in made.used.iter().map(|&t| &whole.cuts[t]) {
             let inside = |row: &[f32]| snapped(term.members.iter().map(|&i| row[i]).sum());
             let sums: Vec<f32> = y.as_slice().chunks_exact(labels).map(inside).collect();
@@ -109,10 +109,10 @@ fn pairs_of_some_pixels_keep_the_weights_they_have_among_all() {
             for k in 0..pixels.len() {
                 let sign = |other: usize| (bin(k) - bin(other)).clamp(-1.0, 1.0);
                 let sum: f32 = (0..pixels.len()).map(|o| kernel[k * pixels.len() + o] * sign(o)).sum();
-                term.members.iter().for_each(|&i| wanted[k * labels + i] += 2.0 * term.weight * sum);
+                term.members.iter().for_each(|&i| expected[k * labels + i] += 2.0 * term.weight * sum);
             }
         }
-        let apart = got.iter().zip(&wanted).map(|(g, w)| (g - w).abs()).fold(0.0, f32::max);
+        let apart = got.iter().zip(&expected).map(|(g, w)| (g - w).abs()).fold(0.0, f32::max);
         assert!(apart < 1e-5, "{apart}");
     }
 }

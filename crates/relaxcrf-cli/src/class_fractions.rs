@@ -1,19 +1,19 @@
-//! How many pixels each label has, before and after a run: the part of the summary that people read first.
+//! Pixels per label before and after a run, for the summary.
 
 use relaxcrf::Labeling;
 use relaxcrf_lab::report::wrap::entry;
 use serde::Serialize;
 
-/// Labels with a smaller share before and after are only counted.
+/// Labels with a smaller fraction before and after are only counted.
 const MIN_SHOWN: f64 = 0.01;
-/// A label that has disappeared is shown from this share before.
+/// A label that has disappeared is shown if it had at least this fraction.
 const MIN_REMOVED: f64 = 0.001;
-/// Most labels shown.
+/// Largest number of labels shown.
 const MAX_SHOWN: usize = 12;
 
-/// The pixels of one label, as shares of the image.
+/// Pixels of one label, as fractions of the image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ClassShare {
+pub struct ClassFraction {
     pub label: u16,
     /// `null` without names.
     pub name: Option<String>,
@@ -23,7 +23,7 @@ pub struct ClassShare {
     pub after: f64,
 }
 
-impl ClassShare {
+impl ClassFraction {
     fn matters(&self) -> bool {
         let is_removed = self.after == 0.0 && self.before >= MIN_REMOVED;
         self.before.max(self.after) >= MIN_SHOWN || is_removed
@@ -35,36 +35,41 @@ impl ClassShare {
     }
 }
 
-fn percent(share: f64) -> String {
-    if share == 0.0 { "none".into() } else { format!("{:.1}%", 100.0 * share) }
+fn percent(fraction: f64) -> String {
+    if fraction == 0.0 { "none".into() } else { format!("{:.1}%", 100.0 * fraction) }
 }
 
 /// The labels that occur before or after, the largest first.
-pub fn class_shares(before: &Labeling, after: &Labeling, labels: usize, names: &[String]) -> Vec<ClassShare> {
+pub fn class_fractions(
+    before: &Labeling,
+    after: &Labeling,
+    labels: usize,
+    names: &[String],
+) -> Vec<ClassFraction> {
     let counts = [before, after].map(|labeling| labeling.histogram(labels));
-    let share = |count: usize, labeling: &Labeling| count as f64 / labeling.len().max(1) as f64;
-    let mut shares: Vec<ClassShare> = (0..labels)
+    let fraction = |count: usize, labeling: &Labeling| count as f64 / labeling.len().max(1) as f64;
+    let mut fractions: Vec<ClassFraction> = (0..labels)
         .filter(|&label| counts.iter().any(|c| c[label] > 0))
-        .map(|label| ClassShare {
+        .map(|label| ClassFraction {
             label: label as u16,
             name: names.get(label).cloned(),
-            before: share(counts[0][label], before),
-            after: share(counts[1][label], after),
+            before: fraction(counts[0][label], before),
+            after: fraction(counts[1][label], after),
         })
         .collect();
-    // Stable: equal shares stay in the order of the labels.
-    shares.sort_by(|a, b| {
+    // Stable: equal fractions stay in the order of the labels.
+    fractions.sort_by(|a, b| {
         (b.after, b.before).partial_cmp(&(a.after, a.before)).unwrap_or(std::cmp::Ordering::Equal)
     });
-    shares
+    fractions
 }
 
-/// The shares of the labels that matter, in lines that begin at this column.
-pub fn summary(shares: &[ClassShare], column: usize) -> String {
-    let shown: Vec<&ClassShare> = shares.iter().filter(|s| s.matters()).take(MAX_SHOWN).collect();
+/// Lists the labels that matter, in lines that begin at this column.
+pub fn summary(fractions: &[ClassFraction], column: usize) -> String {
+    let shown: Vec<&ClassFraction> = fractions.iter().filter(|s| s.matters()).take(MAX_SHOWN).collect();
     let mut parts: Vec<String> = shown.iter().map(|s| s.shown()).collect();
-    if shares.len() > shown.len() {
-        parts.push(format!("{} more", shares.len() - shown.len()));
+    if fractions.len() > shown.len() {
+        parts.push(format!("{} more", fractions.len() - shown.len()));
     }
     entry("", column, &parts.join(", ")).trim().to_string()
 }
@@ -73,29 +78,29 @@ pub fn summary(shares: &[ClassShare], column: usize) -> String {
 mod tests {
     use super::*;
 
-    fn shares(before: [usize; 4], after: [usize; 4], names: &[&str]) -> Vec<ClassShare> {
+    fn fractions(before: [usize; 4], after: [usize; 4], names: &[&str]) -> Vec<ClassFraction> {
         let labeling = |counts: [usize; 4]| {
             Labeling::new(counts.iter().enumerate().flat_map(|(l, &n)| vec![l as u16; n]).collect())
         };
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        class_shares(&labeling(before), &labeling(after), 5, &names)
+        class_fractions(&labeling(before), &labeling(after), 5, &names)
     }
 
     #[test]
-    fn shares_are_listed_before_and_after_with_names_if_known() {
-        let found = shares([620, 370, 6, 4], [641, 359, 0, 0], &["background", "person", "dog", "cat"]);
+    fn summary_lists_fractions_before_and_after_with_names_if_known() {
+        let found = fractions([620, 370, 6, 4], [641, 359, 0, 0], &["background", "person", "dog", "cat"]);
         assert_eq!(
             summary(&found, 0).replace('\n', " "),
             "background 62.0% -> 64.1%, person 37.0% -> 35.9%, dog 0.6% -> none, cat 0.4% -> none"
         );
-        let found = shares([0, 500, 495, 5], [0, 498, 495, 7], &[]);
+        let found = fractions([0, 500, 495, 5], [0, 498, 495, 7], &[]);
         assert_eq!(summary(&found, 0), "label 1 50.0% -> 49.8%, label 2 49.5% -> 49.5%, 1 more");
     }
 
     #[test]
-    fn long_lists_are_wrapped_at_the_column() {
+    fn summary_of_many_labels_is_wrapped_at_the_column() {
         let name = "a name of some length";
-        let found = shares([25, 25, 25, 25], [40, 30, 20, 10], &[name; 4]);
+        let found = fractions([25, 25, 25, 25], [40, 30, 20, 10], &[name; 4]);
         let shown = format!("{:13}{}", "pixels", summary(&found, 13));
         assert!(shown.lines().count() > 1);
         assert!(shown.lines().all(|l| l.len() <= 80), "{shown}");
