@@ -94,6 +94,9 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let solution =
         Solve::new(&model).method(&choice.method).settings(&settings).observe(|p| meter.show(p)).run()?;
     let solution = args.run.take.labels_of(solution);
+    if args.run.explain {
+        advice::note_left_out(&solution, &messages);
+    }
     advice::warn_about_constant(&solution, &args.image.display().to_string(), &choice, &messages);
     drop(meter);
 

@@ -66,6 +66,9 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let solution =
         Solve::new(&pair.model).method(&method).settings(&settings).observe(|p| meter.show(p)).run()?;
     let solution = args.run.take.labels_of(solution);
+    if args.run.explain {
+        advice::note_left_out(&solution, &messages);
+    }
     let labels = solution.labeling.as_slice();
     if let Some((disparity, energy)) = solution.constant_below().filter(|_| !method.is_unary()) {
         messages.warn(&format!(

@@ -18,6 +18,13 @@ pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: 
     }
 }
 
+/// Says which methods of its plan `auto` left out for lack of memory or time.
+pub fn note_left_out(solution: &Solution, messages: &Messages) {
+    for part in &solution.left_out {
+        messages.show(&format!("auto: left out {}: {}", part.method, part.why));
+    }
+}
+
 /// Warns if one label for all pixels has lower energy than the labels to be written.
 pub fn warn_about_constant(solution: &Solution, what: &str, choice: &Choice, messages: &Messages) {
     // Labels without smoothing say nothing about the kernels.

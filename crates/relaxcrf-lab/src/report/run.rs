@@ -46,6 +46,9 @@ pub struct RunReport {
     pub evaluations: usize,
     /// Iterations of all stages.
     pub iterations: usize,
+    /// Methods that `auto` had planned and left out, for lack of memory or time; the machine decided that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutReport>,
     /// Number of labels that occur in the result.
     pub labels_used: usize,
     /// Number of pixels.
@@ -69,6 +72,13 @@ pub struct RunReport {
     /// Every iteration, if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Vec<TraceLine>>,
+}
+
+/// Methods that were not run, and why.
+#[derive(Debug, Serialize)]
+pub struct LeftOutReport {
+    method: String,
+    why: String,
 }
 
 /// One label at every pixel.
@@ -170,6 +180,11 @@ impl RunReport {
             ordered_calls: solution.counts.ordered,
             evaluations: solution.counts.evaluations,
             iterations: solution.iterations,
+            left_out: solution
+                .left_out
+                .iter()
+                .map(|part| LeftOutReport { method: part.method.clone(), why: part.why.clone() })
+                .collect(),
             labels_used: labels_used(model, &solution.labeling),
             pixels: model.pixels(),
             label_count: model.labels(),

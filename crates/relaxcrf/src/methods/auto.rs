@@ -1,7 +1,6 @@
 //! The row of `auto`, which is a plan of other methods: see [`plan`](crate::auto::plan).
 
-use super::info::MethodInfo;
-use super::pipeline::Answer;
+use super::info::{Answer, MethodInfo};
 use crate::error::Error;
 use crate::reductions::open_pixels;
 

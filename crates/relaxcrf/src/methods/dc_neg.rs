@@ -12,13 +12,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::info::MethodInfo;
-use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::reductions::active_labels::{self, Focus, OnHeldLabels, Task, stays_out};
+use crate::reductions::active_labels::{ActiveLabels, RestrictLabels, StepInput, remains_inactive};
 use crate::relaxation::quadratic::{Quadratic, smallest_curvature};
 use crate::rows::simplex::project;
-use crate::solver::{Context, ROUNDING, Solver, Step};
+use crate::solver::{Context, ROUNDING, Step};
 use relaxcrf_filter::reduce::{RowStep, for_row_pairs, row_sum};
 
 /// A step shortened this often is as good as none.
@@ -41,8 +40,6 @@ pub(super) const ROW: MethodInfo = MethodInfo {
 /// The method `dc-neg`.
 pub(super) struct DcNeg<'m> {
     quadratic: Quadratic<'m>,
-    /// Once few labels are held, the rows below are of those.
-    focus: Focus,
     filtered: Vec<f32>,
     next: Vec<f32>,
     next_filtered: Vec<f32>,
@@ -64,17 +61,17 @@ pub(super) fn require_negative(model: &Model, method: &str) -> Result<()> {
 }
 
 impl<'m> DcNeg<'m> {
-    pub fn new(model: &'m Model) -> Result<Self> {
+    /// A solver on the active labels.
+    pub fn new(model: &'m Model) -> Result<ActiveLabels<Self>> {
         require_negative(model, "dc-neg")?;
-        Ok(Self {
+        Ok(ActiveLabels::new(Self {
             quadratic: Quadratic::new(model),
-            focus: Focus::default(),
             filtered: Vec::new(),
             next: Vec::new(),
             next_filtered: Vec::new(),
             energy: f64::INFINITY,
             caution: 1.0,
-        })
+        }))
     }
 }
 
@@ -86,14 +83,14 @@ pub(super) struct Origin<'a> {
     /// Earlier beliefs and K of them; `share` of the way from there to here is added once more.
     pub earlier: Option<(&'a [f32], &'a [f32])>,
     pub share: f32,
-    /// Every pixel's least energy of labels that the rows do not have.
-    pub others: Option<&'a [f32]>,
+    /// Every pixel's least energy among the inactive labels.
+    pub least_inactive: Option<&'a [f32]>,
 }
 
 /// Writes `Proj(y - ∇E_c(y) / (2 κ f c))` for every pixel into `next`: the exact minimiser of the convex part
 /// plus the linearised concave part when f is one and the compatibility is Potts.
 ///
-/// Returns whether that is so with the labels too that the rows do not have.
+/// Returns `false` if an inactive label would receive belief; the caller then repeats the step with all labels.
 pub(super) fn projected_step(
     quadratic: &Quadratic,
     floor: f32,
@@ -102,10 +99,10 @@ pub(super) fn projected_step(
     caution: f32,
     next: &mut [f32],
 ) -> bool {
-    let intruded = AtomicBool::new(false);
-    let step = ProjectedStep { quadratic, origin, c, caution, floor, intruded: &intruded };
+    let reactivated = AtomicBool::new(false);
+    let step = ProjectedStep { quadratic, origin, c, caution, floor, reactivated: &reactivated };
     for_row_pairs(next, quadratic.labels(), step);
-    !intruded.into_inner()
+    !reactivated.into_inner()
 }
 
 struct ProjectedStep<'a, C> {
@@ -114,7 +111,7 @@ struct ProjectedStep<'a, C> {
     c: C,
     caution: f32,
     floor: f32,
-    intruded: &'a AtomicBool,
+    reactivated: &'a AtomicBool,
 }
 
 impl<C: Fn(usize) -> f32 + Sync> RowStep for ProjectedStep<'_, C> {
@@ -140,30 +137,36 @@ impl<C: Fn(usize) -> f32 + Sync> RowStep for ProjectedStep<'_, C> {
             out[i] = y[i] - step * gradient[i];
         }
         project(out);
-        if let Some(others) = self.origin.others {
-            let other = others[a] + 2.0 * row_sum([filtered, y], |[k, v]| k - c * v);
-            if !stays_out(other, y, gradient, step, out) {
-                self.intruded.store(true, Ordering::Relaxed);
+        if let Some(energies) = self.origin.least_inactive {
+            let inactive = energies[a] + 2.0 * row_sum([filtered, y], |[k, v]| k - c * v);
+            if !remains_inactive(inactive, y, gradient, step, out) {
+                self.reactivated.store(true, Ordering::Relaxed);
             }
         }
         (0.0, 0.0)
     }
 }
 
-impl<'m> OnHeldLabels<'m> for DcNeg<'m> {
-    fn focus(&mut self) -> &mut Focus {
-        &mut self.focus
-    }
-
+impl<'m> RestrictLabels<'m> for DcNeg<'m> {
     fn quadratic(&self) -> Quadratic<'m> {
         self.quadratic.clone()
     }
 
-    fn let_go(&mut self) {
+    fn start(&mut self, context: &mut Context, y: &[f32]) {
+        self.filtered = vec![0.0; y.len()];
+        context.filter(y, &mut self.filtered);
+        self.remap_labels(&<[f32]>::to_vec, &self.quadratic(), y);
+    }
+
+    fn has_started(&self) -> bool {
+        !self.filtered.is_empty()
+    }
+
+    fn release_buffers(&mut self) {
         (self.next, self.next_filtered) = Default::default();
     }
 
-    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]) {
+    fn remap_labels(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, quadratic: &Quadratic, y: &[f32]) {
         self.filtered = convert(&self.filtered);
         self.next = vec![0.0; y.len()];
         self.next_filtered = vec![0.0; y.len()];
@@ -171,12 +174,12 @@ impl<'m> OnHeldLabels<'m> for DcNeg<'m> {
         self.energy = quadratic.value(y, &self.filtered, quadratic.model().pairwise().diagonal());
     }
 
-    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
-        let Task { quadratic, others } = task;
+    fn try_step(&mut self, context: &mut Context, input: StepInput, y: &mut Vec<f32>) -> Option<Step> {
+        let StepInput { quadratic, least_inactive } = input;
         let model = context.model();
         let c = model.pairwise().diagonal();
         for _ in 0..MOST_RETRIES {
-            let origin = Origin { y, filtered: &self.filtered, earlier: None, share: 0.0, others };
+            let origin = Origin { y, filtered: &self.filtered, earlier: None, share: 0.0, least_inactive };
             let floor = smallest_curvature(model);
             if !projected_step(quadratic, floor, origin, |a| c[a], self.caution, &mut self.next) {
                 return None;
@@ -199,25 +202,14 @@ impl<'m> OnHeldLabels<'m> for DcNeg<'m> {
     }
 }
 
-impl Solver for DcNeg<'_> {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        if self.filtered.is_empty() {
-            let y = beliefs.as_slice();
-            self.filtered = vec![0.0; y.len()];
-            context.filter(y, &mut self.filtered);
-            self.carry(&<[f32]>::to_vec, &self.quadratic(), y);
-        }
-        active_labels::step(self, context, beliefs)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::beliefs::Beliefs;
     use crate::model::{FilterKind, ModelBuilder, Normalization};
-    use crate::solver::Settings;
+    use crate::solver::{Settings, Solver};
     use relaxcrf_filter::rng::Rng;
 
     const POINTS: usize = 30;
@@ -242,16 +234,16 @@ mod tests {
         let mut solver = DcNeg::new(&model).unwrap();
         let mut beliefs = Beliefs::from_energies(model.unary(), LABELS);
         while solver.step(&mut context, &mut beliefs).residual > 0.0 {}
-        let (lowest, arrived) = (solver.energy, beliefs.clone());
+        let (lowest, arrived) = (solver.inner().energy, beliefs.clone());
         let rounding = ROUNDING * model.scale();
         // As if the beliefs had been better by so much: what only rounding explains is tried once.
         for (better, tried) in [(1e-3 * rounding, 1), (3.0 * rounding, MOST_RETRIES), (1e9, MOST_RETRIES)] {
-            (solver.energy, solver.caution) = (lowest - better, 1.0);
+            (solver.inner().energy, solver.inner().caution) = (lowest - better, 1.0);
             let before = context.counts().filter;
             let step = solver.step(&mut context, &mut beliefs);
             assert_eq!((step.objective, step.residual), (lowest - better, 0.0));
             assert_eq!(context.counts().filter - before, tried, "{better} better");
-            assert_eq!(solver.caution, (0..tried).fold(1.0, |caution, _| caution * 1.5));
+            assert_eq!(solver.inner().caution, (0..tried).fold(1.0, |caution, _| caution * 1.5));
             assert_eq!(beliefs.as_slice(), arrived.as_slice(), "what raised the energy is taken back");
         }
     }
@@ -263,7 +255,7 @@ mod tests {
         let quadratic = Quadratic::new(&model);
         let y = Beliefs::from_energies(model.unary(), LABELS).into_vec();
         let (filtered, mut next) = (vec![0.1; y.len()], vec![0.0; y.len()]);
-        let origin = Origin { y: &y, filtered: &filtered, earlier: None, share: 0.0, others: None };
+        let origin = Origin { y: &y, filtered: &filtered, earlier: None, share: 0.0, least_inactive: None };
         let moved = [1.0, 10.0, 100.0, 1000.0].map(|caution| {
             projected_step(&quadratic, 0.0, origin, |_| 0.5, caution, &mut next);
             y.iter().zip(&next).map(|(y, n)| (y - n).abs()).sum::<f32>()
@@ -300,14 +292,14 @@ mod tests {
             }
             let step = |model: &Model, [y, filtered]: &[Vec<f32>; 2], others: Option<&[f32]>| {
                 let mut next = vec![0.0; y.len()];
-                let origin = Origin { y, filtered, earlier: None, share: 0.0, others };
+                let origin = Origin { y, filtered, earlier: None, share: 0.0, least_inactive: others };
                 let alone = projected_step(&Quadratic::new(model), 0.0, origin, |_| 0.3, 1.0, &mut next);
                 (alone, next)
             };
             let (_, next) = step(&model, &wide, None);
             let expected = next.chunks_exact(LABELS).all(|row| row[HELD..].iter().all(|&v| v == 0.0));
             let (found, few) = step(&narrow, &slim, Some(&others));
-            assert_eq!(found, expected, "others dearer by {lead}");
+            assert_eq!(found, expected, "inactive labels more expensive by {lead}");
             came[usize::from(found)] += 1;
             if found {
                 for (row, few) in next.chunks_exact(LABELS).zip(few.chunks_exact(HELD)) {

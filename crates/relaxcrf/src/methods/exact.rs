@@ -6,8 +6,7 @@
 //! the other label alone would lift the bound above U. Once few pixels are undecided, theirs is a minimum
 //! cut of a small dense graph, found directly; and then there is nothing better.
 
-use super::info::MethodInfo;
-use super::pipeline::Answer;
+use super::info::{Answer, MethodInfo};
 use super::smooth_lp::SmoothLp;
 use crate::beliefs::Beliefs;
 use crate::error::{Error, Result};

@@ -15,7 +15,7 @@ use super::options::{MethodOption, Options};
 use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::model::Model;
-use crate::reductions::active_labels::{self, Focus, OnHeldLabels, Task};
+use crate::reductions::active_labels::{ActiveLabels, RestrictLabels, StepInput};
 use crate::relaxation::quadratic::{Quadratic, smallest_curvature};
 use crate::solver::{Context, Solver, Step};
 use relaxcrf_filter::reduce;
@@ -144,68 +144,129 @@ const MOMENTUM: f32 = 0.85;
 
 /// The method `graduated`.
 pub(super) struct Graduated<'m> {
-    quadratic: Quadratic<'m>,
-    /// Once few labels are held, the rows below are of those.
-    focus: Focus,
-    schedule: Schedule,
-    median_row_sum: f32,
-    taken: usize,
-    /// Where in the schedule: as many steps as were taken, unless time is short.
-    at: f32,
+    descent: ActiveLabels<Descent<'m>>,
     pace: Pace,
-    filtered: Vec<f32>,
-    earlier: Vec<f32>,
-    earlier_filtered: Vec<f32>,
-    next: Vec<f32>,
-    finish: DcNeg<'m>,
+    finish: ActiveLabels<DcNeg<'m>>,
 }
 
 impl<'m> Graduated<'m> {
     pub fn new(model: &'m Model, schedule: Schedule) -> Result<Self> {
         require_negative(model, "graduated")?;
-        Ok(Self {
+        let descent = ActiveLabels::new(Descent::new(model, schedule));
+        Ok(Self { descent, pace: Pace::new(), finish: DcNeg::new(model)? })
+    }
+}
+
+impl Solver for Graduated<'_> {
+    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
+        if self.descent.inner().is_over() {
+            return self.finish.step(context, beliefs);
+        }
+        if !self.descent.inner().has_started() {
+            self.pace = Pace::new();
+        }
+        let step = self.descent.step(context, beliefs);
+        let descent = self.descent.inner();
+        let stride = match context.time_left() {
+            None => 1.0,
+            Some(left) => {
+                let step = self.pace.stepped();
+                descent.schedule.stride(descent.at, left.as_secs_f32() / step.max(1e-9) - FINISH)
+            }
+        };
+        descent.advance(stride);
+        if descent.is_over() {
+            // The finish has buffers of its own.
+            self.descent = ActiveLabels::new(descent.without_buffers());
+        }
+        step
+    }
+}
+
+/// The steps of the schedule.
+struct Descent<'m> {
+    quadratic: Quadratic<'m>,
+    schedule: Schedule,
+    median_row_sum: f32,
+    taken: usize,
+    /// Position in the schedule: the number of steps taken, unless time is short.
+    at: f32,
+    filtered: Vec<f32>,
+    earlier: Vec<f32>,
+    earlier_filtered: Vec<f32>,
+    next: Vec<f32>,
+}
+
+impl<'m> Descent<'m> {
+    fn new(model: &'m Model, schedule: Schedule) -> Self {
+        Self {
             quadratic: Quadratic::new(model),
-            focus: Focus::default(),
             schedule,
             median_row_sum: reduce::quantile(model.pairwise().row_sums(), 0.5).unwrap_or(0.0),
             taken: 0,
             at: 0.0,
-            pace: Pace::new(),
             filtered: Vec::new(),
             earlier: Vec::new(),
             earlier_filtered: Vec::new(),
             next: Vec::new(),
-            finish: DcNeg::new(model)?,
-        })
+        }
+    }
+
+    /// Whether the end of the schedule has been reached.
+    fn is_over(&self) -> bool {
+        self.at >= self.schedule.steps as f32
+    }
+
+    fn advance(&mut self, stride: f32) {
+        self.taken += 1;
+        self.at += stride;
+    }
+
+    /// The same position in the schedule, with nothing allocated.
+    fn without_buffers(&self) -> Self {
+        Self {
+            quadratic: self.quadratic.clone(),
+            filtered: Vec::new(),
+            earlier: Vec::new(),
+            earlier_filtered: Vec::new(),
+            next: Vec::new(),
+            ..*self
+        }
     }
 }
 
-impl<'m> OnHeldLabels<'m> for Graduated<'m> {
-    fn focus(&mut self) -> &mut Focus {
-        &mut self.focus
-    }
-
+impl<'m> RestrictLabels<'m> for Descent<'m> {
     fn quadratic(&self) -> Quadratic<'m> {
         self.quadratic.clone()
+    }
+
+    fn start(&mut self, _context: &mut Context, y: &[f32]) {
+        let zeros = vec![0.0; y.len()];
+        (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
+        self.earlier = zeros;
+    }
+
+    fn has_started(&self) -> bool {
+        !self.filtered.is_empty()
     }
 
     fn earlier(&self) -> Option<&[f32]> {
         Some(&self.earlier)
     }
 
-    fn let_go(&mut self) {
+    fn release_buffers(&mut self) {
         (self.filtered, self.next) = Default::default();
     }
 
-    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
+    fn remap_labels(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
         self.earlier = convert(&self.earlier);
         self.earlier_filtered = convert(&self.earlier_filtered);
         self.filtered = vec![0.0; y.len()];
         self.next = vec![0.0; y.len()];
     }
 
-    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
-        let Task { quadratic, others } = task;
+    fn try_step(&mut self, context: &mut Context, input: StepInput, y: &mut Vec<f32>) -> Option<Step> {
+        let StepInput { quadratic, least_inactive } = input;
         let model = context.model();
         context.filter_rows(y, quadratic.labels(), &mut self.filtered);
         let diagonal = model.pairwise().diagonal();
@@ -218,7 +279,7 @@ impl<'m> OnHeldLabels<'m> for Graduated<'m> {
             filtered: &self.filtered,
             earlier: started.then_some((&self.earlier[..], &self.earlier_filtered[..])),
             share: MOMENTUM.min(self.taken as f32 / (self.taken + 3) as f32),
-            others,
+            least_inactive,
         };
         let floor = smallest_curvature(model);
         if !projected_step(quadratic, floor, origin, |a| c.max(diagonal[a]), 1.0, &mut self.next) {
@@ -228,35 +289,6 @@ impl<'m> OnHeldLabels<'m> for Graduated<'m> {
         std::mem::swap(&mut self.earlier, &mut self.next);
         std::mem::swap(&mut self.earlier_filtered, &mut self.filtered);
         Some(Step { objective, lower_bound: None, residual: f64::INFINITY })
-    }
-}
-
-impl Solver for Graduated<'_> {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        if self.at >= self.schedule.steps as f32 {
-            return self.finish.step(context, beliefs);
-        }
-        if self.filtered.is_empty() {
-            self.pace = Pace::new();
-            let zeros = vec![0.0; beliefs.as_slice().len()];
-            (self.filtered, self.earlier_filtered, self.next) = (zeros.clone(), zeros.clone(), zeros.clone());
-            self.earlier = zeros;
-        }
-        let step = active_labels::step(self, context, beliefs);
-        self.taken += 1;
-        self.at += match context.time_left() {
-            None => 1.0,
-            Some(left) => {
-                let step = self.pace.stepped();
-                self.schedule.stride(self.at, left.as_secs_f32() / step.max(1e-9) - FINISH)
-            }
-        };
-        if self.at >= self.schedule.steps as f32 {
-            // The finish has buffers of its own.
-            (self.filtered, self.earlier, self.earlier_filtered, self.next) = Default::default();
-            self.focus = Focus::default();
-        }
-        step
     }
 }
 

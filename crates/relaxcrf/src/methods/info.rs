@@ -1,10 +1,20 @@
 //! The row of a method in the table of all methods.
 
 use super::options::{MethodOption, Options};
-use super::pipeline::Answer;
 use crate::error::Result;
 use crate::model::{FilterKind, Model, Problem};
 use crate::solver::Solver;
+
+/// Which labelling a method or a pipeline gives as its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The most believed labels of the last beliefs.
+    Beliefs,
+    /// The lowest energy among the methods' own iterates and roundings.
+    LowestOwn,
+    /// The lowest energy of all labellings seen.
+    BestSeen,
+}
 
 /// Everything about a method that does not depend on a model: its name, what it promises, how it is built.
 ///

@@ -8,9 +8,8 @@
 //!
 //! so F cannot rise. For other models the update is damped in the log domain until it does not.
 
-use super::info::MethodInfo;
+use super::info::{Answer, MethodInfo};
 use super::options::MethodOption;
-use super::pipeline::Answer;
 use super::relay::{Relay, Sums};
 use super::updates::FromStart;
 use crate::beliefs::Beliefs;

@@ -23,10 +23,10 @@ mod tree_lp;
 mod unary;
 pub mod updates;
 
+pub(crate) use self::info::Answer;
 pub use self::info::MethodInfo;
 pub use self::method::Method;
 pub use self::options::MethodOption;
-pub(crate) use self::pipeline::Answer;
 pub use self::pipeline::Pipeline;
 
 /// Makes the table of methods, and a constant of [`Method`] for each.

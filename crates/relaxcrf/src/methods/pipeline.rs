@@ -3,20 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::info::Answer;
 use super::method::Method;
 use crate::error::{Error, Result};
 use crate::model::FilterKind;
-
-/// Which labelling a method or a pipeline gives as its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The most believed labels of the last beliefs.
-    Beliefs,
-    /// The lowest energy among the methods' own iterates and roundings.
-    LowestOwn,
-    /// The lowest energy of all labellings seen.
-    BestSeen,
-}
 
 /// Methods run one after the other, each from the beliefs of the one before: `qp+dc-neg`; or, after a slash,
 /// from the start again: `mf/qp+dc-neg`, which gives the labelling of lowest energy of all chains.

@@ -15,7 +15,7 @@ use super::info::MethodInfo;
 use super::options::MethodOption;
 use crate::beliefs::Beliefs;
 use crate::model::Model;
-use crate::reductions::active_labels::{self, Focus, OnHeldLabels, Task, stays_out};
+use crate::reductions::active_labels::{ActiveLabels, RestrictLabels, StepInput, remains_inactive};
 use crate::relaxation::quadratic::{Quadratic, Share, smallest_curvature};
 use crate::rows::simplex::project;
 use crate::solver::{Context, Solver, Step};
@@ -39,9 +39,11 @@ pub(super) const ROW: MethodInfo = MethodInfo {
         |model, options| {
             let frank_wolfe = options.flag("fw");
             match (frank_wolfe, model.compatibility().is_conditionally_negative()) {
-                (false, true) => Ok(Box::new(Accelerated::new(model))),
+                (false, true) => Ok(Box::new(ActiveLabels::new(Accelerated::new(model)))),
                 (true, true) => Ok(Box::new(FrankWolfe::new(model))),
-                (false, false) => OnCostsBelow::boxed(model, |model| Ok(Accelerated::new(model))),
+                (false, false) => {
+                    OnCostsBelow::boxed(model, |model| Ok(ActiveLabels::new(Accelerated::new(model))))
+                }
                 (true, false) => OnCostsBelow::boxed(model, |model| Ok(FrankWolfe::new(model))),
             }
         },
@@ -52,8 +54,6 @@ pub(super) const ROW: MethodInfo = MethodInfo {
 pub(super) struct Accelerated<'m> {
     quadratic: Quadratic<'m>,
     certified: bool,
-    /// Once few labels are held, the rows below are of those.
-    focus: Focus,
     /// Beliefs before the last step, K of them, and K of the current ones; empty before the first step.
     previous: Vec<f32>,
     previous_filtered: Vec<f32>,
@@ -71,7 +71,6 @@ impl<'m> Accelerated<'m> {
         Self {
             quadratic: Quadratic::new(model),
             certified: model.pairwise().is_symmetric(),
-            focus: Focus::default(),
             previous: Vec::new(),
             previous_filtered: Vec::new(),
             filtered: Vec::new(),
@@ -81,46 +80,45 @@ impl<'m> Accelerated<'m> {
             bound: f64::NEG_INFINITY,
         }
     }
+}
 
-    fn start(&mut self, context: &mut Context, beliefs: &Beliefs) {
-        let y = beliefs.as_slice();
+impl<'m> RestrictLabels<'m> for Accelerated<'m> {
+    fn quadratic(&self) -> Quadratic<'m> {
+        self.quadratic.clone()
+    }
+
+    fn start(&mut self, context: &mut Context, y: &[f32]) {
         self.filtered = vec![0.0; y.len()];
         context.filter(y, &mut self.filtered);
         self.previous = y.to_vec();
         self.previous_filtered = self.filtered.clone();
         self.next = vec![0.0; y.len()];
     }
-}
 
-impl<'m> OnHeldLabels<'m> for Accelerated<'m> {
-    fn focus(&mut self) -> &mut Focus {
-        &mut self.focus
-    }
-
-    fn quadratic(&self) -> Quadratic<'m> {
-        self.quadratic.clone()
+    fn has_started(&self) -> bool {
+        !self.filtered.is_empty()
     }
 
     fn earlier(&self) -> Option<&[f32]> {
         Some(&self.previous)
     }
 
-    fn let_go(&mut self) {
+    fn release_buffers(&mut self) {
         self.next = Vec::new();
     }
 
-    fn carry(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
+    fn remap_labels(&mut self, convert: &dyn Fn(&[f32]) -> Vec<f32>, _quadratic: &Quadratic, y: &[f32]) {
         for rows in [&mut self.previous, &mut self.previous_filtered, &mut self.filtered] {
             *rows = convert(rows);
         }
         self.next = vec![0.0; y.len()];
     }
 
-    fn attempt(&mut self, context: &mut Context, task: Task, y: &mut Vec<f32>) -> Option<Step> {
-        let Task { quadratic, others } = task;
+    fn try_step(&mut self, context: &mut Context, input: StepInput, y: &mut Vec<f32>) -> Option<Step> {
+        let StepInput { quadratic, least_inactive } = input;
         let model = context.model();
         let c = model.pairwise().row_sums();
-        let intruded = AtomicBool::new(false);
+        let reactivated = AtomicBool::new(false);
         let forward = Forward {
             quadratic,
             y: [y, &self.previous],
@@ -128,11 +126,11 @@ impl<'m> OnHeldLabels<'m> for Accelerated<'m> {
             beta: self.extrapolation,
             c,
             floor: smallest_curvature(model),
-            others,
-            intruded: &intruded,
+            least_inactive,
+            reactivated: &reactivated,
         };
         let (bound, uphill) = for_row_pairs(&mut self.next, quadratic.labels(), forward);
-        if intruded.into_inner() {
+        if reactivated.into_inner() {
             return None;
         }
 
@@ -156,15 +154,6 @@ impl<'m> OnHeldLabels<'m> for Accelerated<'m> {
     }
 }
 
-impl Solver for Accelerated<'_> {
-    fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        if self.filtered.is_empty() {
-            self.start(context, beliefs);
-        }
-        active_labels::step(self, context, beliefs)
-    }
-}
-
 /// A projected gradient step from v = y + β (y - y⁻), with the pixel's share of the bound and of the restart test.
 struct Forward<'a> {
     quadratic: &'a Quadratic<'a>,
@@ -175,9 +164,9 @@ struct Forward<'a> {
     beta: f32,
     c: &'a [f32],
     floor: f32,
-    /// Every pixel's least energy of labels that the rows do not have, and whether one of those would get a share.
-    others: Option<&'a [f32]>,
-    intruded: &'a AtomicBool,
+    /// Every pixel's least energy among the inactive labels, and whether one of those would receive belief.
+    least_inactive: Option<&'a [f32]>,
+    reactivated: &'a AtomicBool,
 }
 
 impl RowStep for Forward<'_> {
@@ -201,12 +190,12 @@ impl RowStep for Forward<'_> {
         }
         let mut lowest = row_min(gradient);
         project(out);
-        if let Some(others) = self.others {
+        if let Some(energies) = self.least_inactive {
             // The gradient of the best of them: Potts, no beliefs, nothing filtered.
-            let other = others[a] + 2.0 * row_sum([kv, v], |[k, v]| k - c * v);
-            lowest = lowest.min(other);
-            if !stays_out(other, v, gradient, step, out) {
-                self.intruded.store(true, Ordering::Relaxed);
+            let inactive = energies[a] + 2.0 * row_sum([kv, v], |[k, v]| k - c * v);
+            lowest = lowest.min(inactive);
+            if !remains_inactive(inactive, v, gradient, step, out) {
+                self.reactivated.store(true, Ordering::Relaxed);
             }
         }
         let uphill = row_sum([v, out, y], |[v, o, y]| (v - o) * (o - y));
@@ -343,7 +332,7 @@ mod tests {
             let step = |model: &Model, labels: usize, others: Option<&[f32]>| {
                 let quadratic = Quadratic::new(model);
                 let [now, before] = [1, 2].map(|salt| rows(labels, salt));
-                let intruded = AtomicBool::new(false);
+                let reactivated = AtomicBool::new(false);
                 let mut out = vec![0.0; POINTS * labels];
                 let forward = Forward {
                     quadratic: &quadratic,
@@ -352,18 +341,18 @@ mod tests {
                     beta: 0.2,
                     c: model.pairwise().row_sums(),
                     floor: smallest_curvature(model),
-                    others,
-                    intruded: &intruded,
+                    least_inactive: others,
+                    reactivated: &reactivated,
                 };
                 let (bound, _) = for_row_pairs(&mut out, labels, forward);
-                (out, bound, intruded.into_inner())
+                (out, bound, reactivated.into_inner())
             };
             let (full, bound, _) = step(&model, 4, None);
-            let (few, bound_of_few, intruded) = step(&narrow, 2, Some(&others));
+            let (few, bound_of_few, reactivated) = step(&narrow, 2, Some(&others));
             let tiny = 1e-5 * model.scale();
             assert!((bound - bound_of_few).abs() < tiny, "{bound_of_few} against {bound}");
-            assert_eq!(intruded, full.chunks_exact(4).any(|row| row[2] + row[3] > 0.0), "{tempting}");
-            if !intruded {
+            assert_eq!(reactivated, full.chunks_exact(4).any(|row| row[2] + row[3] > 0.0), "{tempting}");
+            if !reactivated {
                 for (full, few) in full.chunks_exact(4).zip(few.chunks_exact(2)) {
                     assert!((full[0] - few[0]).abs() < 1e-5 && (full[1] - few[1]).abs() < 1e-5);
                 }

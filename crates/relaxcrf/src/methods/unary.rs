@@ -1,7 +1,6 @@
 //! The unaries alone: no smoothing.
 
-use super::info::MethodInfo;
-use super::pipeline::Answer;
+use super::info::{Answer, MethodInfo};
 use crate::beliefs::Beliefs;
 use crate::solver::{Context, Solver, Step};
 use relaxcrf_filter::reduce;

@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::energy::{self, Energy};
 use crate::labeling::Labeling;
 use crate::model::Model;
-use crate::rows::gather::{gather, held_labels, spread};
+use crate::rows::gather::{active_labels, gather, spread};
 use relaxcrf_filter::{Direction, OrderedMode, Workspace};
 
 /// Hands a solver the model's operator and counts every use of it.
@@ -112,7 +112,7 @@ impl<'m> Context<'m> {
         self.counts.filter += 1;
     }
 
-    /// `out = K y` for all labels: one filter call. Labels that no pixel believes in cost nothing.
+    /// `out = K y` for all labels: one filter call. Inactive labels cost nothing.
     pub fn filter(&mut self, y: &[f32], out: &mut [f32]) {
         self.filter_rows(y, self.model.labels(), out);
     }
@@ -121,18 +121,18 @@ impl<'m> Context<'m> {
     pub(crate) fn filter_rows(&mut self, y: &[f32], labels: usize, out: &mut [f32]) {
         self.counts.filter += 1;
         let pairwise = self.model.pairwise();
-        let Some(held) = held_labels(y, labels) else {
+        let Some(active) = active_labels(y, labels) else {
             return pairwise.apply(Direction::Forward, y, labels, out, &mut self.scratch);
         };
-        if held.is_empty() {
+        if active.is_empty() {
             return out.fill(0.0);
         }
         // At most half of the labels: their rows and the result's fit into `out` side by side.
-        let used = self.model.pixels() * held.len();
+        let used = self.model.pixels() * active.len();
         let (result, rest) = out.split_at_mut(used);
-        gather(y, labels, &held, &mut rest[..used]);
-        pairwise.apply(Direction::Forward, &rest[..used], held.len(), result, &mut self.scratch);
-        spread(out, labels, &held);
+        gather(y, labels, &active, &mut rest[..used]);
+        pairwise.apply(Direction::Forward, &rest[..used], active.len(), result, &mut self.scratch);
+        spread(out, labels, &active);
     }
 
     /// The ordered filter on `channels` values per pixel: one ordered call.
