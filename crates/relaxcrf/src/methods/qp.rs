@@ -304,7 +304,7 @@ mod tests {
     use crate::model::FilterKind;
     use relaxcrf_filter::{Direction, Workspace};
 
-    /// A step with the labels that are held, and the least energy of the others, is a step with all labels.
+    /// A step on the active labels, given the least energy of the inactive ones, equals a step with all labels.
     #[test]
     fn labels_that_nobody_believes_in_count_as_in_full_rows() {
         const POINTS: usize = 12;
