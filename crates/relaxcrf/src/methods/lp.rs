@@ -22,7 +22,7 @@ use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::{CompatibilityKind, Cut, Model};
-use crate::relaxation::cuts::{self, CutTerms, Order, cuts_for};
+use crate::relaxation::cuts::{self, CutTerms, OMITTED_CUTS_FRACTION, Order, cuts_for};
 use crate::relaxation::tangent;
 use crate::round;
 use crate::rows::simplex;
@@ -45,9 +45,6 @@ const FIRST_AMBITION: f64 = 0.05;
 const RAISE: f64 = 2.0;
 const LOWER: f64 = 0.9;
 const LEAST_AMBITION: f64 = 0.01;
-
-/// Cuts are left out while they are worth less than this share of the gap.
-const NEGLIGIBLE: f64 = 1e-3;
 
 /// Iterations over which progress is judged: subgradient steps do not improve one by one.
 const WINDOW: usize = 20;
@@ -286,7 +283,8 @@ impl Solver for Lp {
 
         // --- the objective and its subgradient ---
         let gap = self.lowest - self.bound;
-        let allowance = if self.certified && gap.is_finite() { NEGLIGIBLE * gap.max(0.0) } else { 0.0 };
+        let allowance =
+            if self.certified && gap.is_finite() { OMITTED_CUTS_FRACTION * gap.max(0.0) } else { 0.0 };
         self.terms.subgradient(context, beliefs.as_slice(), self.order, allowance, &mut self.z);
         let objective =
             reduce::dot(model.unary(), beliefs.as_slice()) + reduce::dot(&self.z, beliefs.as_slice());

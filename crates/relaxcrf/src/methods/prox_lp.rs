@@ -14,8 +14,8 @@ use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::reductions::open_pixels::{self, Bounds, Frozen, Iterates, move_towards};
-use crate::relaxation::cuts::{self, CutTerms, Made, Order, cuts_for};
+use crate::reductions::open_pixels::{self, Bounds, OpenPixels, RestrictPixels, move_towards};
+use crate::relaxation::cuts::{self, CutTerms, Made, OMITTED_CUTS_FRACTION, Order, cuts_for};
 use crate::relaxation::quadratic::smallest_curvature;
 use crate::round;
 use crate::rows::simplex;
@@ -24,14 +24,11 @@ use relaxcrf_filter::reduce::{self, RowStep};
 use relaxcrf_filter::rng::Rng;
 use relaxcrf_filter::{MAX_BINS, OrderedMode};
 
-/// Most moves of z round one centre.
-const MOVES: usize = 8;
+/// Most moves of z for one centre.
+const MAX_MOVES_PER_CENTRE: usize = 8;
 
-/// A centre has done its work when z can gain less than this share of the gap.
-const SETTLED: f64 = 0.01;
-
-/// Cuts are left out while all of them together are worth less than this share of the gap.
-const NEGLIGIBLE: f64 = 1e-3;
+/// The centre moves when z can gain less than this fraction of the gap.
+const MIN_GAIN_FRACTION: f64 = 0.01;
 
 /// The row of `prox-lp`.
 pub(super) const ROW: MethodInfo = MethodInfo {
@@ -73,8 +70,7 @@ impl ProxOptions {
 
 /// The method `prox-lp`.
 pub(crate) struct ProxLp {
-    whole: Proximal,
-    pub(crate) frozen: Frozen<Proximal>,
+    pub(crate) lp: OpenPixels<Proximal>,
 }
 
 /// Where the method stands on a problem.
@@ -98,7 +94,8 @@ pub(crate) struct Proximal {
 impl ProxLp {
     pub fn new(model: &Model, options: ProxOptions) -> Result<Self> {
         let cuts = cuts_for(model, "prox-lp")?;
-        Ok(Self { whole: Proximal::new(model, &cuts, options), frozen: Frozen::new(model, cuts) })
+        let whole = Proximal::new(model, &cuts, options);
+        Ok(Self { lp: OpenPixels::new(model, cuts, whole) })
     }
 }
 
@@ -157,7 +154,7 @@ impl RowStep for Answer<'_> {
     }
 }
 
-impl Iterates for Proximal {
+impl RestrictPixels for Proximal {
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
         let model = context.model();
         let labels = model.labels();
@@ -166,7 +163,7 @@ impl Iterates for Proximal {
         }
         self.answer(model, y);
         let left = (context.lowest_energy() - self.bounds.best).max(0.0);
-        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
+        let allowance = if self.certified && left.is_finite() { OMITTED_CUTS_FRACTION * left } else { 0.0 };
         let order = Order::Sharp(OrderedMode::Binned { bins: self.options.bins });
         self.made = Some(self.terms.subgradient(context, y, order, allowance, &mut self.subgradient));
 
@@ -184,23 +181,23 @@ impl Iterates for Proximal {
         self.bounds.note();
 
         self.moves += 1;
-        if self.moves >= MOVES || gain <= SETTLED * left {
+        if self.moves >= MAX_MOVES_PER_CENTRE || gain <= MIN_GAIN_FRACTION * left {
             self.moves = 0;
             self.centre.copy_from_slice(y);
         }
         (objective, left)
     }
 
-    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
+    fn last_subgradient(&self) -> Option<(&[f32], &CutTerms, &Made)> {
         self.made.as_ref().map(|made| (&*self.subgradient, &self.terms, made))
     }
 
-    fn ongoing(&self) -> Option<&[f32]> {
+    fn mean_to_continue(&self) -> Option<&[f32]> {
         // A few subgradients are a poor certificate, unlike gradients of a smoothed problem.
         Some(&self.z)
     }
 
-    fn share(&self, _averaged: f32) -> f32 {
+    fn averaging_weight(&self, _averaged: f32) -> f32 {
         self.share
     }
 
@@ -212,13 +209,13 @@ impl Iterates for Proximal {
         &mut self.bounds
     }
 
-    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], z: Vec<f32>, _averaged: f32) -> Self {
+    fn restrict_to(&self, model: &Model, cuts: &[Cut], y: &[f32], z: Vec<f32>, _averaged: f32) -> Self {
         let mut part = Self::new(model, cuts, self.options);
         part.begin(model, y, z);
         part
     }
 
-    fn rest(&mut self, y: &[f32], _part: &Self, better: Option<(Vec<f32>, f32)>) {
+    fn resume_from(&mut self, y: &[f32], _part: &Self, better: Option<(Vec<f32>, f32)>) {
         self.centre.copy_from_slice(y);
         self.moves = 0;
         if let Some((z, _)) = better {
@@ -229,10 +226,10 @@ impl Iterates for Proximal {
 
 impl Solver for ProxLp {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
-        let (objective, _) = self.frozen.step(context, &mut self.whole, beliefs.as_mut_slice());
-        let bound = self.whole.bounds.best;
+        let (objective, _) = self.lp.step(context, beliefs.as_mut_slice());
+        let bound = self.lp.whole.bounds.best;
         let residual = (context.lowest_energy() - bound).max(0.0);
-        Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
+        Step { objective, lower_bound: self.lp.whole.certified.then_some(bound), residual }
     }
 
     fn candidates(&mut self, context: &mut Context, beliefs: &Beliefs) -> Vec<Labeling> {

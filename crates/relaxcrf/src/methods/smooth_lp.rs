@@ -26,8 +26,8 @@ use crate::beliefs::Beliefs;
 use crate::error::Result;
 use crate::labeling::Labeling;
 use crate::model::{Cut, Model};
-use crate::reductions::open_pixels::{self, Bounds, Frozen, Iterates, move_towards};
-use crate::relaxation::cuts::{self, CutTerms, Made, Order, cuts_for};
+use crate::reductions::open_pixels::{self, Bounds, OpenPixels, RestrictPixels, move_towards};
+use crate::relaxation::cuts::{self, CutTerms, Made, OMITTED_CUTS_FRACTION, Order, cuts_for};
 use crate::relaxation::quadratic::smallest_curvature;
 use crate::rows::simplex;
 use crate::solver::{Context, Solver, Step};
@@ -39,15 +39,12 @@ const FIRST_CELLS: usize = 15;
 
 /// Parts are refined when the gap of the smoothed problem is at most this share of the whole gap, and the bound
 /// has risen by less than that share of it over a window of iterations.
-const SETTLED: f64 = 0.2;
-const STALLED: f64 = 0.05;
+const REFINING_GAP_FRACTION: f64 = 0.2;
+const REFINING_RISE_FRACTION: f64 = 0.05;
 const WINDOW: usize = 20;
 
 /// z number k of an average has weight k to this power, nearly.
 const MEAN_POWER: f32 = 3.0;
-
-/// Cuts are left out while all of them together are worth less than this share of the gap.
-const NEGLIGIBLE: f64 = 1e-3;
 
 /// Iterations from one labelling made by `dc-neg` to the next, and the most steps it takes.
 const POLISH_EVERY: usize = 20;
@@ -70,8 +67,7 @@ pub(super) const ROW: MethodInfo = MethodInfo {
 /// The method `smooth-lp`.
 pub(crate) struct SmoothLp<'m> {
     model: &'m Model,
-    whole: Smoothed,
-    pub(crate) frozen: Frozen<Smoothed>,
+    pub(crate) lp: OpenPixels<Smoothed>,
     taken: usize,
     proposal: Option<Labeling>,
     clock: Clock,
@@ -136,8 +132,8 @@ impl Smoothed {
     fn refine(&mut self, left_here: f64, left: f64) {
         self.at_level += 1;
         self.bounds.note();
-        let stalled = self.at_level > WINDOW && self.bounds.rise(WINDOW) <= STALLED * left;
-        if self.cells < self.most_cells && stalled && left_here <= SETTLED * left {
+        let stalled = self.at_level > WINDOW && self.bounds.rise(WINDOW) <= REFINING_RISE_FRACTION * left;
+        if self.cells < self.most_cells && stalled && left_here <= REFINING_GAP_FRACTION * left {
             self.cells = (2 * self.cells + 1).min(self.most_cells);
             self.at_level = 0;
             (self.momentum, self.extrapolation) = (1.0, 0.0);
@@ -162,7 +158,7 @@ impl Smoothed {
     }
 }
 
-impl Iterates for Smoothed {
+impl RestrictPixels for Smoothed {
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
         let model = context.model();
         if self.z.is_empty() {
@@ -179,7 +175,7 @@ impl Iterates for Smoothed {
             },
         );
         let left = (context.lowest_energy() - self.bounds.best).max(0.0);
-        let allowance = if self.certified && left.is_finite() { NEGLIGIBLE * left } else { 0.0 };
+        let allowance = if self.certified && left.is_finite() { OMITTED_CUTS_FRACTION * left } else { 0.0 };
         let order = Order::Softened { cells: self.cells };
         self.made = Some(self.terms.subgradient(context, &self.point, order, allowance, &mut self.z));
         let objective = reduce::dot(model.unary(), &self.point) + reduce::dot(&self.z, &self.point);
@@ -206,16 +202,16 @@ impl Iterates for Smoothed {
         (objective, if finest { (objective - bound).min(left) } else { left })
     }
 
-    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)> {
+    fn last_subgradient(&self) -> Option<(&[f32], &CutTerms, &Made)> {
         self.made.as_ref().map(|made| (&*self.z, &self.terms, made))
     }
 
-    fn ongoing(&self) -> Option<&[f32]> {
+    fn mean_to_continue(&self) -> Option<&[f32]> {
         // A mean of the next few is as good, and the whole of it.
         None
     }
 
-    fn share(&self, averaged: f32) -> f32 {
+    fn averaging_weight(&self, averaged: f32) -> f32 {
         ((MEAN_POWER + 1.0) / (averaged + MEAN_POWER + 1.0)).min(1.0)
     }
 
@@ -227,7 +223,7 @@ impl Iterates for Smoothed {
         &mut self.bounds
     }
 
-    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], mean: Vec<f32>, averaged: f32) -> Self {
+    fn restrict_to(&self, model: &Model, cuts: &[Cut], y: &[f32], mean: Vec<f32>, averaged: f32) -> Self {
         let mut part = Self::new(model, cuts, self.most_cells);
         (part.cells, part.averaged) = (self.cells, averaged);
         part.begin(y);
@@ -236,7 +232,7 @@ impl Iterates for Smoothed {
         part
     }
 
-    fn rest(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>) {
+    fn resume_from(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>) {
         self.previous.copy_from_slice(y);
         (self.momentum, self.extrapolation) = (1.0, 0.0);
         if part.cells != self.cells {
@@ -263,8 +259,7 @@ impl<'m> SmoothLp<'m> {
         let whole = Smoothed::new(model, &cuts, most_cells);
         Self {
             model,
-            whole,
-            frozen: Frozen::new(model, cuts),
+            lp: OpenPixels::new(model, cuts, whole),
             taken: 0,
             proposal: None,
             clock: Clock { polish: Duration::ZERO, closed: false },
@@ -273,7 +268,7 @@ impl<'m> SmoothLp<'m> {
 
     /// A mean of many z: a certificate of a bound.
     pub fn certificate(&self) -> &[f32] {
-        self.frozen.certificate().unwrap_or(&self.whole.mean)
+        self.lp.certificate()
     }
 
     /// A labelling from the beliefs by a few steps of `dc-neg`.
@@ -321,14 +316,14 @@ impl RowStep for Walk<'_> {
 impl Solver for SmoothLp<'_> {
     fn step(&mut self, context: &mut Context, beliefs: &mut Beliefs) -> Step {
         let (y, started) = (beliefs.as_mut_slice(), Instant::now());
-        let was_whole = self.frozen.is_whole();
-        let (objective, residual) = self.frozen.step(context, &mut self.whole, y);
+        let was_whole = self.lp.is_whole();
+        let (objective, residual) = self.lp.step(context, y);
         let polish = if was_whole {
             self.taken += 1;
             self.taken.is_multiple_of(POLISH_EVERY)
         } else {
-            // The end of a view.
-            self.frozen.is_whole()
+            // The restriction has ended.
+            self.lp.is_whole()
         };
         let step = started.elapsed();
         // A labelling takes about as long as a few steps.
@@ -340,8 +335,8 @@ impl Solver for SmoothLp<'_> {
             self.proposal = self.polished(context, beliefs);
             self.clock.polish = started.elapsed();
         }
-        let bound = self.whole.bounds.best;
-        Step { objective, lower_bound: self.whole.certified.then_some(bound), residual }
+        let bound = self.lp.whole.bounds.best;
+        Step { objective, lower_bound: self.lp.whole.certified.then_some(bound), residual }
     }
 
     fn proposal(&mut self) -> Option<Labeling> {

@@ -1,4 +1,4 @@
-//! LP methods over the pixels that have not made up their minds, with the others frozen and every bound valid.
+//! Restricts an LP method to the undecided pixels without invalidating its lower bound.
 //!
 //! Let A be some of the pixels and K' ≤ K the operator between them (`Pairwise::among`). A certificate of the whole problem
 //! is `z_a = Σ_b K_ab f_ab` with antisymmetric weights |f| <= 1 (see `cuts.rs`). Take the part with K' out of it:
@@ -11,12 +11,12 @@
 //!
 //! P' the pairwise costs with K'. In brackets stands a problem of the pixels in A alone. A lower bound of it, and the
 //! least of every other pixel's own term, add up to a lower bound of E; and z' is the certificate of the smaller problem
-//! that gives the bound that z gave. Nothing is assumed of the frozen pixels: what freezing them can cost is the quality of
+//! that gives the bound that z gave. Nothing is assumed of the decided pixels: what fixing them can cost is the quality of
 //! the bound, never its truth.
 //!
 //! The certificate in use is a mean over iterations, so its part in A must be averaged along: for some iterations of
-//! the whole problem z' is *watched*, then the smaller problem takes over until it has little left to give, and so on.
-//! A method may begin a new mean for that, or go on with the one it has. Then only a share w of the certificate was watched:
+//! the whole problem z' is *averaged*, then the restricted problem takes over until its bound stalls, and so on.
+//! A method may begin a new mean for that, or go on with the one it has. Then only a fraction w of the certificate was averaged:
 //! base = z - w z' certifies the costs with K - w K', and the smaller problem has w K'.
 
 use rayon::prelude::*;
@@ -26,47 +26,47 @@ use crate::relaxation::cuts::{self, CutTerms, Made};
 use crate::solver::Context;
 use relaxcrf_filter::reduce;
 
-/// A pixel has made up its mind when it believes in one label by as much.
-const CERTAIN: f32 = 0.999;
+/// Largest belief from which a pixel counts as decided.
+const DECIDED_BELIEF: f32 = 0.999;
 
-/// Most of the pixels that may be undecided: with more, a smaller problem would not be much smaller.
-const MOST_OPEN: f64 = 0.2;
+/// Largest fraction of undecided pixels: with more, the restricted problem would not be much smaller.
+const MAX_OPEN_FRACTION: f64 = 0.2;
 
-/// Bytes of a problem of some of the pixels beside the whole one, and its certificate in the whole one.
+/// Bytes of the restricted problem, and of its certificate for all pixels.
 pub(crate) fn bytes(problem: &Problem) -> u64 {
-    let part = (10 * problem.arrays(1) + problem.kernel_bytes()) as f64 * MOST_OPEN;
+    let part = (10 * problem.arrays(1) + problem.kernel_bytes()) as f64 * MAX_OPEN_FRACTION;
     problem.arrays(1) + part as u64
 }
 
-/// Iterations of the whole problem before the first view, and between two of them.
-const BEFORE_FIRST: usize = 10;
-const BETWEEN: usize = 2;
+/// Iterations on all pixels before the first restriction, and between two restrictions.
+const FULL_ITERATIONS_FIRST: usize = 10;
+const FULL_ITERATIONS_BETWEEN: usize = 2;
 
-/// Fewest and most iterations of watching, and the share of a certificate that is enough of it.
-const WATCHED: std::ops::RangeInclusive<usize> = 10..=40;
-const ENOUGH: f32 = 0.9;
+/// Fewest and most iterations of averaging, and the fraction of the certificate that may be averaged sooner.
+const AVERAGING_ITERATIONS: std::ops::RangeInclusive<usize> = 10..=40;
+const SUFFICIENT_FRACTION: f32 = 0.9;
 
-/// Most iterations of the smaller problem; it ends when the bound has risen by less than this share of the
-/// gap over so many of them.
-const MOST_STEPS: usize = 80;
-const LITTLE: f64 = 0.01;
-const OVER: usize = 10;
+/// Most iterations on the restricted problem. It ends when the bound has risen by less than this fraction of the gap over a
+/// window of iterations.
+const MAX_RESTRICTED_ITERATIONS: usize = 80;
+const MIN_RISE_FRACTION: f64 = 0.01;
+const RISE_WINDOW: usize = 10;
 
-/// Where a method stands on a problem: that of all pixels, or of those that have not made up their minds.
+/// The state of an LP method on a problem: that of all pixels, or the restricted one.
 ///
-/// Its certificate is a mean of z, one of which every iteration adds.
-pub(crate) trait Iterates: Sized {
+/// Its certificate is a mean of z, and every iteration adds one z to it.
+pub(crate) trait RestrictPixels: Sized {
     /// One iteration: the objective, and what it could at most still fall by.
     fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64);
 
     /// The z of the last iteration, the terms that made it, and how; `None` before the first.
-    fn newest(&self) -> Option<(&[f32], &CutTerms, &Made)>;
+    fn last_subgradient(&self) -> Option<(&[f32], &CutTerms, &Made)>;
 
-    /// The certificate that a watched mean goes on from; `None` to begin with the next z.
-    fn ongoing(&self) -> Option<&[f32]>;
+    /// The certificate that a new mean continues from; `None` to start with the next z.
+    fn mean_to_continue(&self) -> Option<&[f32]>;
 
-    /// The weight of the newest z in the watched mean, before it of so many: 1 for the first if that begins with it.
-    fn share(&self, averaged: f32) -> f32;
+    /// The weight of the last z in a mean of `averaged` z before it: 1 for the first if the mean starts with it.
+    fn averaging_weight(&self, averaged: f32) -> f32;
 
     /// The mean.
     fn certificate(&self) -> &[f32];
@@ -74,11 +74,18 @@ pub(crate) trait Iterates: Sized {
     /// The best bound, and how far it has risen after each iteration.
     fn bounds(&mut self) -> &mut Bounds;
 
-    /// The same method on a problem of some of the pixels, at the beliefs `y` and with a certificate that is a mean of so many z.
-    fn on(&self, model: &Model, cuts: &[Cut], y: &[f32], certificate: Vec<f32>, averaged: f32) -> Self;
+    /// The same method on the restricted problem, from the beliefs `y` and a certificate that is a mean of `averaged` z.
+    fn restrict_to(
+        &self,
+        model: &Model,
+        cuts: &[Cut],
+        y: &[f32],
+        certificate: Vec<f32>,
+        averaged: f32,
+    ) -> Self;
 
-    /// Goes on from beliefs that `part` has moved, and from another certificate if that is better.
-    fn rest(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>);
+    /// Continues from beliefs that `part` has changed, and from its certificate if that is better.
+    fn resume_from(&mut self, y: &[f32], part: &Self, better: Option<(Vec<f32>, f32)>);
 }
 
 /// The best bound so far, and that after each iteration.
@@ -109,99 +116,104 @@ impl Bounds {
     }
 }
 
-/// `mean += share (z - mean)`.
-pub(crate) fn move_towards(mean: &mut [f32], z: &[f32], share: f32) {
+/// `mean += weight (z - mean)`.
+pub(crate) fn move_towards(mean: &mut [f32], z: &[f32], weight: f32) {
     mean.par_iter_mut().with_min_len(reduce::CHUNK).zip(z).for_each(|(m, &z)| {
-        *m += share * (z - *m);
+        *m += weight * (z - *m);
     });
 }
 
-/// The views of a run, one after the other.
-pub(crate) struct Frozen<I> {
+/// A method that works on all pixels and, from time to time, on the undecided ones alone.
+pub(crate) struct OpenPixels<I> {
+    /// The method on all pixels.
+    pub whole: I,
     cuts: Vec<Cut>,
-    state: State<I>,
-    /// Iterations of the whole problem from one view to the next: twice as many after one that gained nothing.
+    phase: Phase<I>,
+    /// Iterations on all pixels until the next restriction: twice as many after one that gained nothing.
     between: usize,
     #[cfg(test)]
     opened: usize,
 }
 
-enum State<I> {
-    /// So many iterations of the whole problem are to come.
-    Whole { wait: usize },
-    /// z' of some pixels is averaged along.
-    Watched(Box<Watched>),
-    /// The smaller problem is worked on.
-    Open(Box<View<I>>),
+enum Phase<I> {
+    /// Iterates on all pixels `wait` times more.
+    Full { wait: usize },
+    /// Iterates on all pixels, and averages z' of the undecided ones.
+    Averaging(Box<Averaging>),
+    /// Iterates on the undecided pixels.
+    Restricted(Box<Restricted<I>>),
 }
 
-impl<I: Iterates> Frozen<I> {
-    pub fn new(model: &Model, cuts: Vec<Cut>) -> Self {
+impl<I: RestrictPixels> OpenPixels<I> {
+    pub fn new(model: &Model, cuts: Vec<Cut>, whole: I) -> Self {
         // Without symmetry there is no bound to keep.
-        let wait = if model.pairwise().is_symmetric() { BEFORE_FIRST } else { usize::MAX };
+        let wait = if model.pairwise().is_symmetric() { FULL_ITERATIONS_FIRST } else { usize::MAX };
         Self {
+            whole,
             cuts,
-            state: State::Whole { wait },
-            between: BETWEEN,
+            phase: Phase::Full { wait },
+            between: FULL_ITERATIONS_BETWEEN,
             #[cfg(test)]
             opened: 0,
         }
     }
 
-    /// Whether the next iteration is one of the whole problem.
+    /// Whether the next iteration is one on all pixels.
     pub fn is_whole(&self) -> bool {
-        !matches!(self.state, State::Open(_))
+        !matches!(self.phase, Phase::Restricted(_))
     }
 
-    /// The certificate of the smaller problem as one of the whole one.
-    pub fn certificate(&self) -> Option<&[f32]> {
-        match &self.state {
-            State::Open(view) => Some(&view.window),
-            _ => None,
+    /// The certificate of the problem of all pixels.
+    pub fn certificate(&self) -> &[f32] {
+        match &self.phase {
+            Phase::Restricted(restricted) => &restricted.window,
+            _ => self.whole.certificate(),
         }
     }
 
-    /// One iteration of the whole problem, or iterations of the smaller one that take about as long. Returns the
-    /// objective and what is left to gain, as [`Iterates::step`] does.
-    pub fn step(&mut self, context: &mut Context, whole: &mut I, y: &mut [f32]) -> (f64, f64) {
-        if let State::Open(view) = &mut self.state {
-            let (result, spent) = view.steps(context, whole, y);
+    /// Takes one iteration on all pixels, or as many on the undecided ones as take about as long. Returns the objective and
+    /// what is left to gain, as [`RestrictPixels::step`] does.
+    pub fn step(&mut self, context: &mut Context, y: &mut [f32]) -> (f64, f64) {
+        if let Phase::Restricted(restricted) = &mut self.phase {
+            let whole = &mut self.whole;
+            let (result, spent) = restricted.steps(context, whole, y);
             if spent {
-                let gained = view.hand_over(context, whole, y);
-                self.between = if gained { BETWEEN } else { 2 * self.between };
-                self.state = State::Whole { wait: self.between };
+                let gained = restricted.merge_back(context, whole, y);
+                self.between = if gained { FULL_ITERATIONS_BETWEEN } else { 2 * self.between };
+                self.phase = Phase::Full { wait: self.between };
             }
             return result;
         }
-        let result = whole.step(context, y);
-        self.watch(context, whole, y);
+        let result = self.whole.step(context, y);
+        self.update_phase(context, y);
         result
     }
 
-    /// After an iteration of the whole problem that led to the beliefs `y`.
-    fn watch(&mut self, context: &mut Context, whole: &mut I, y: &[f32]) {
-        match &mut self.state {
-            State::Whole { wait } if *wait > 0 => *wait -= 1,
-            State::Whole { wait } => match Watched::choose(context.model(), &self.cuts, whole, y) {
-                Some(watched) => self.state = State::Watched(Box::new(watched)),
+    /// Chooses the phase after an iteration on all pixels that led to the beliefs `y`.
+    fn update_phase(&mut self, context: &mut Context, y: &[f32]) {
+        let whole = &mut self.whole;
+        match &mut self.phase {
+            Phase::Full { wait } if *wait > 0 => *wait -= 1,
+            Phase::Full { wait } => match Averaging::choose(context.model(), &self.cuts, whole, y) {
+                Some(averaging) => self.phase = Phase::Averaging(Box::new(averaging)),
                 None => *wait = self.between,
             },
-            State::Watched(watched) => {
-                watched.watch(context, whole);
-                if watched.is_ready() {
-                    self.open(context.model(), whole, y);
+            Phase::Averaging(averaging) => {
+                averaging.add(context, whole);
+                if averaging.is_ready() {
+                    self.restrict(context.model(), y);
                 }
             }
-            State::Open(_) => {}
+            Phase::Restricted(_) => {}
         }
     }
 
-    fn open(&mut self, model: &Model, whole: &mut I, y: &[f32]) {
+    fn restrict(&mut self, model: &Model, y: &[f32]) {
         let wait = self.between;
-        if let State::Watched(watched) = std::mem::replace(&mut self.state, State::Whole { wait })
-            && let Some(view) = watched.open(model, &self.cuts, whole, y)
+        if let Phase::Averaging(averaging) = std::mem::replace(&mut self.phase, Phase::Full { wait })
+            && let Some(restricted) = averaging.restrict(model, &self.cuts, &mut self.whole, y)
         {
-            self.state = State::Open(Box::new(view));
+            self.phase = Phase::Restricted(Box::new(restricted));
             #[cfg(test)]
             {
                 self.opened += 1;
@@ -210,8 +222,8 @@ impl<I: Iterates> Frozen<I> {
     }
 }
 
-/// What the lowest energy and the bound are apart.
-fn left(context: &Context, whole: &mut impl Iterates) -> f64 {
+/// Absolute gap between the lowest energy and the best bound.
+fn absolute_gap(context: &Context, whole: &mut impl RestrictPixels) -> f64 {
     (context.lowest_energy() - whole.bounds().best).max(0.0)
 }
 
@@ -221,28 +233,28 @@ fn gather(pixels: &[usize], labels: usize, all: &[f32]) -> Vec<f32> {
 }
 
 /// The undecided pixels and their part of the certificate.
-struct Watched {
+struct Averaging {
     /// The pixels of A.
     pixels: Vec<usize>,
     model: Model,
     terms: CutTerms,
-    /// Certificate of the whole problem, to which so many z have been added since the pixels were chosen.
+    /// Certificate of the problem of all pixels, and the number of z averaged since the pixels were chosen.
     window: Vec<f32>,
     averaged: f32,
-    /// The share of them in it, their z' as a part of it, and the newest.
-    share: f32,
+    /// Their fraction of it, the mean of their z' and the last z'.
+    fraction: f32,
     part: Vec<f32>,
     z: Vec<f32>,
 }
 
-impl Watched {
+impl Averaging {
     /// The undecided pixels, if they are few enough.
-    fn choose(model: &Model, cuts: &[Cut], whole: &impl Iterates, y: &[f32]) -> Option<Self> {
+    fn choose(model: &Model, cuts: &[Cut], whole: &impl RestrictPixels, y: &[f32]) -> Option<Self> {
         let labels = model.labels();
-        let undecided = |row: &[f32]| row.iter().all(|&v| v < CERTAIN);
+        let undecided = |row: &[f32]| row.iter().all(|&v| v < DECIDED_BELIEF);
         let rows = y.chunks_exact(labels).enumerate();
         let pixels: Vec<usize> = rows.filter(|(_, row)| undecided(row)).map(|(a, _)| a).collect();
-        if pixels.is_empty() || pixels.len() as f64 > MOST_OPEN * model.pixels() as f64 {
+        if pixels.is_empty() || pixels.len() as f64 > MAX_OPEN_FRACTION * model.pixels() as f64 {
             return None;
         }
         let smaller = model.among(&pixels)?;
@@ -252,38 +264,45 @@ impl Watched {
             model: smaller,
             z: vec![0.0; size],
             part: vec![0.0; size],
-            window: whole.ongoing().map_or_else(|| vec![0.0; y.len()], <[f32]>::to_vec),
+            window: whole.mean_to_continue().map_or_else(|| vec![0.0; y.len()], <[f32]>::to_vec),
             averaged: 0.0,
-            share: 0.0,
+            fraction: 0.0,
             pixels,
         })
     }
 
-    /// After an iteration of the whole problem.
-    fn watch(&mut self, context: &mut Context, whole: &impl Iterates) {
-        let Some((z, terms, made)) = whole.newest() else { return };
-        let share = whole.share(self.averaged);
+    /// Adds the z of an iteration on all pixels.
+    fn add(&mut self, context: &mut Context, whole: &impl RestrictPixels) {
+        let Some((z, terms, made)) = whole.last_subgradient() else { return };
+        let weight = whole.averaging_weight(self.averaged);
         self.averaged += 1.0;
-        self.share += share * (1.0 - self.share);
-        move_towards(&mut self.window, z, share);
+        self.fraction += weight * (1.0 - self.fraction);
+        move_towards(&mut self.window, z, weight);
         let Self { model, terms: own_terms, pixels, z: own, .. } = self;
         let lowest = context.lowest_energy();
         context
             .on(model, lowest, |context| own_terms.subgradient_within(context, (terms, made), pixels, own));
-        move_towards(&mut self.part, &self.z, share);
+        move_towards(&mut self.part, &self.z, weight);
     }
 
-    /// Whether enough was watched to go on with.
+    /// Whether the mean is good enough to continue with.
     fn is_ready(&self) -> bool {
-        let watched = self.averaged as usize;
-        watched >= *WATCHED.end() || watched >= *WATCHED.start() && self.share >= ENOUGH
+        let averaged = self.averaged as usize;
+        averaged >= *AVERAGING_ITERATIONS.end()
+            || averaged >= *AVERAGING_ITERATIONS.start() && self.fraction >= SUFFICIENT_FRACTION
     }
 
-    /// The smaller problem made of what was watched.
-    fn open<I: Iterates>(self, model: &Model, cuts: &[Cut], whole: &mut I, y: &[f32]) -> Option<View<I>> {
-        let Self { pixels, model: smaller, part, window, averaged, share, .. } = self;
+    /// Makes the restricted problem.
+    fn restrict<I: RestrictPixels>(
+        self,
+        model: &Model,
+        cuts: &[Cut],
+        whole: &mut I,
+        y: &[f32],
+    ) -> Option<Restricted<I>> {
+        let Self { pixels, model: smaller, part, window, averaged, fraction, .. } = self;
         let labels = model.labels();
-        let cuts: Vec<Cut> = cuts.iter().map(|c| Cut { weight: share * c.weight, ..c.clone() }).collect();
+        let cuts: Vec<Cut> = cuts.iter().map(|c| Cut { weight: fraction * c.weight, ..c.clone() }).collect();
         let mut base = gather(&pixels, labels, &window);
         base.iter_mut().zip(&part).for_each(|(b, m)| *b -= m);
         let unary = gather(&pixels, labels, model.unary());
@@ -311,8 +330,8 @@ impl Watched {
             row.iter().zip(&mut sums).for_each(|(&b, sum)| *sum += f64::from(b));
         }
         let y = gather(&pixels, labels, y);
-        Some(View {
-            inner: whole.on(&smaller, &cuts, &y, part, averaged),
+        Some(Restricted {
+            inner: whole.restrict_to(&smaller, &cuts, &y, part, averaged),
             pixels,
             model: smaller,
             y,
@@ -328,7 +347,7 @@ impl Watched {
 }
 
 /// The problem of the undecided pixels.
-struct View<I> {
+struct Restricted<I> {
     /// The pixels of A.
     pixels: Vec<usize>,
     model: Model,
@@ -339,7 +358,7 @@ struct View<I> {
     averaged: f32,
     /// base of the pixels in A.
     base: Vec<f32>,
-    /// What the frozen pixels add to the bound and to the objective.
+    /// What the decided pixels add to the bound and to the objective.
     fixed: f64,
     objective: f64,
     /// The bound that it began with.
@@ -347,21 +366,21 @@ struct View<I> {
     steps: usize,
 }
 
-impl<I: Iterates> View<I> {
-    /// As many iterations as take about as long as one of the whole problem, and whether there is little left to give.
+impl<I: RestrictPixels> Restricted<I> {
+    /// Takes as many iterations as last about as long as one on all pixels; also says whether little is left to gain.
     fn steps(&mut self, context: &mut Context, whole: &mut I, y: &mut [f32]) -> ((f64, f64), bool) {
         let together = context.model().pixels() / self.pixels.len();
         let mut result = (0.0, 0.0);
-        let mut spent = false;
+        let mut converged = false;
         for _ in 0..together {
             result = self.step(context, whole);
-            spent = self.is_spent(context, whole);
-            if spent || context.out_of_time() {
+            converged = self.has_converged(context, whole);
+            if converged || context.out_of_time() {
                 break;
             }
         }
         self.scatter(y);
-        (result, spent)
+        (result, converged)
     }
 
     fn step(&mut self, context: &mut Context, whole: &mut I) -> (f64, f64) {
@@ -373,12 +392,14 @@ impl<I: Iterates> View<I> {
         (self.objective + objective, residual)
     }
 
-    fn is_spent(&mut self, context: &Context, whole: &mut I) -> bool {
-        let left = left(context, whole);
-        left <= 0.0 || self.steps >= MOST_STEPS || self.inner.bounds().rise(OVER) <= LITTLE * left
+    fn has_converged(&mut self, context: &Context, whole: &mut I) -> bool {
+        let left = absolute_gap(context, whole);
+        left <= 0.0
+            || self.steps >= MAX_RESTRICTED_ITERATIONS
+            || self.inner.bounds().rise(RISE_WINDOW) <= MIN_RISE_FRACTION * left
     }
 
-    /// Puts beliefs and certificate in their places in the whole problem's.
+    /// Writes beliefs and certificate to their places among those of all pixels.
     fn scatter(&mut self, y: &mut [f32]) {
         let labels = self.model.labels();
         let rows = self.y.chunks_exact(labels).zip(self.base.chunks_exact(labels));
@@ -392,13 +413,13 @@ impl<I: Iterates> View<I> {
         }
     }
 
-    /// Back to the whole problem, with the better of the two certificates. Returns whether the view was worth it.
-    fn hand_over(&mut self, context: &Context, whole: &mut I, y: &[f32]) -> bool {
+    /// Returns to all pixels, with the better of the two certificates. Says whether the bound has risen enough.
+    fn merge_back(&mut self, context: &Context, whole: &mut I, y: &[f32]) -> bool {
         let model = context.model();
         let better = cuts::bound(model, &self.window) >= cuts::bound(model, whole.certificate());
         let better = better.then(|| (std::mem::take(&mut self.window), self.averaged));
-        whole.rest(y, &self.inner, better);
-        whole.bounds().best - self.bound_before > LITTLE * left(context, whole)
+        whole.resume_from(y, &self.inner, better);
+        whole.bounds().best - self.bound_before > MIN_RISE_FRACTION * absolute_gap(context, whole)
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) fn require_few_labels(model: &Model, method: &str) -> Result<()> {
 /// Sums this close to 0 or 1 are 0 or 1: what is left of rounding should not cost bins.
 const SNAP: f32 = 1e-6;
 
+/// Cuts that hardly vary are left out while all of them together are worth less than this fraction of the gap.
+pub(crate) const OMITTED_CUTS_FRACTION: f64 = 1e-3;
+
 /// How the order of two sums counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Order {

@@ -14,7 +14,7 @@ use relaxcrf_filter::reduce;
 const MOST_STEPS: usize = 15;
 
 /// Steps that gain less than this share of the problem's scale end the search.
-const NEGLIGIBLE: f64 = 1e-8;
+const MIN_SLOPE_FRACTION: f64 = 1e-8;
 
 /// The best labelling found among those that take every pixel's label from `first` or `second`; `None` if
 /// none is better than `first`, whose energy is given.
@@ -81,7 +81,7 @@ fn descend(context: &mut Context, first: &Labeling, second: &Labeling, share: f3
                 slope += f64::from(rise) * f64::from(*c - b[a]);
             }
         }
-        if slope >= -NEGLIGIBLE * model.scale() || context.out_of_time() {
+        if slope >= -MIN_SLOPE_FRACTION * model.scale() || context.out_of_time() {
             break;
         }
         let corner_rows = mixed(&ends, &corner, labels);

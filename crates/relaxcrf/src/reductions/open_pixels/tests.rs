@@ -68,7 +68,7 @@ fn kinds_of_costs() -> [Compatibility; 4] {
 }
 
 /// Views of a method's iterates: what they say is below the energy of every labelling.
-fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut]) -> I) {
+fn no_labelling_is_below<I: RestrictPixels>(seed: u64, iterates: impl Fn(&Model, &[Cut]) -> I) {
     let mut rng = Rng::new(seed);
     for filter in [FilterKind::Lattice, FilterKind::Exact] {
         for normalization in [Normalization::Symmetric, Normalization::None] {
@@ -81,24 +81,24 @@ fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut
                 let start = beliefs(labels, &mut rng);
                 let mut y = start.clone();
                 whole.step(&mut context, &mut start.clone());
-                let mut watched = Watched::choose(&model, &cuts, &whole, &start).unwrap();
+                let mut watched = Averaging::choose(&model, &cuts, &whole, &start).unwrap();
                 assert_eq!(watched.pixels.len(), POINTS.div_ceil(6));
                 for _ in 0..6 {
                     whole.step(&mut context, &mut y);
-                    watched.watch(&mut context, &whole);
+                    watched.add(&mut context, &whole);
                 }
-                let share = f64::from(watched.share);
-                assert!(share > 0.0 && share <= 1.0 && (share == 1.0 || whole.ongoing().is_some()));
-                let mut view = watched.open(&model, &cuts, &mut whole, &y).unwrap();
+                let share = f64::from(watched.fraction);
+                assert!(share > 0.0 && share <= 1.0 && (share == 1.0 || whole.mean_to_continue().is_some()));
+                let mut view = watched.restrict(&model, &cuts, &mut whole, &y).unwrap();
 
                 // The smaller problem begins with the bound that it was made from.
                 let tiny = 1e-5 * model.scale();
-                let bound = |view: &mut View<I>| view.fixed + view.inner.bounds().best;
+                let bound = |view: &mut Restricted<I>| view.fixed + view.inner.bounds().best;
                 let begun = bound(&mut view);
                 let merged = cuts::bound(&model, &view.window);
                 assert!((begun - merged).abs() <= tiny, "{begun} and {merged}");
 
-                let mut check = |view: &mut View<I>| {
+                let mut check = |view: &mut Restricted<I>| {
                     for k in 0..40 {
                         // Of any kind: noise, stripes, one label, and what the beliefs say.
                         let any: Vec<u16> = (0..POINTS)
@@ -139,7 +139,7 @@ fn no_labelling_is_below<I: Iterates>(seed: u64, iterates: impl Fn(&Model, &[Cut
 }
 
 #[test]
-fn no_labelling_is_below_what_the_smaller_problem_says() {
+fn restricted_problem_is_a_lower_bound_for_every_labelling() {
     no_labelling_is_below(5, |model, cuts| Smoothed::new(model, cuts, 31));
     // So few bins that those of the open pixels alone would be others.
     let options = ProxOptions { bins: 4, ..ProxOptions::DEFAULT };
@@ -169,7 +169,7 @@ fn bound_after(
 }
 
 #[test]
-fn views_open_and_lead_to_the_same_bound() {
+fn restricted_iterations_reach_the_bound_of_full_ones() {
     let mut rng = Rng::new(8);
     let (mut opened, mut opened_by_proximal) = (0, 0);
     for (labels, lead) in [(2, 2.0), (4, 2.0), (3, 1.0), (2, 1.0), (4, 0.7)] {
@@ -179,10 +179,10 @@ fn views_open_and_lead_to_the_same_bound() {
         let mut context = Context::new(&model, &settings, Instant::now());
         let mut solver = SmoothLp::new(&model, relaxcrf_filter::MAX_CELLS).unwrap();
         let bound = bound_after(120, &mut context, |context, y| solver.step(context, y));
-        opened += solver.frozen.opened;
+        opened += solver.lp.opened;
         let mut proximal = ProxLp::new(&model, ProxOptions::DEFAULT).unwrap();
         let other = bound_after(120, &mut context, |context, y| proximal.step(context, y));
-        opened_by_proximal += proximal.frozen.opened;
+        opened_by_proximal += proximal.lp.opened;
         // The whole problem alone, for as long as it takes.
         let mut whole = Smoothed::new(&model, &model.compatibility().cuts().unwrap(), 31);
         let mut alone = Beliefs::from_energies(model.unary(), labels);
@@ -202,7 +202,7 @@ fn views_open_and_lead_to_the_same_bound() {
 }
 
 #[test]
-fn calls_for_some_of_the_pixels_count_by_their_share() {
+fn calls_for_some_pixels_count_as_a_fraction_of_a_call() {
     let mut rng = Rng::new(2);
     let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 2.0, &mut rng);
     let settings = Settings { max_iterations: Some(60), ..Settings::default() };
@@ -214,21 +214,21 @@ fn calls_for_some_of_the_pixels_count_by_their_share() {
 }
 
 /// A view that was just opened, of every sixth pixel.
-fn view(context: &mut Context, rng: &mut Rng) -> (View<Smoothed>, Smoothed, Vec<f32>) {
+fn view(context: &mut Context, rng: &mut Rng) -> (Restricted<Smoothed>, Smoothed, Vec<f32>) {
     let model = context.model();
     let cuts = model.compatibility().cuts().unwrap();
     let mut whole = Smoothed::new(model, &cuts, 31);
     let y = beliefs(model.labels(), rng);
-    let mut watched = Watched::choose(model, &cuts, &whole, &y).unwrap();
+    let mut watched = Averaging::choose(model, &cuts, &whole, &y).unwrap();
     context.evaluate(&Labeling::constant(POINTS, 0));
     whole.step(context, &mut y.clone());
-    watched.watch(context, &whole);
-    let view = watched.open(model, &cuts, &mut whole, &y).unwrap();
+    watched.add(context, &whole);
+    let view = watched.restrict(model, &cuts, &mut whole, &y).unwrap();
     (view, whole, y)
 }
 
 #[test]
-fn rises_are_those_of_the_last_iterations() {
+fn rise_is_that_of_the_last_iterations() {
     let mut bounds = Bounds::new(1.0);
     assert_eq!(bounds.rise(0), f64::INFINITY);
     for (k, raised) in [2.0, 1.5, 4.0, 8.0].into_iter().enumerate() {
@@ -240,14 +240,14 @@ fn rises_are_those_of_the_last_iterations() {
 }
 
 #[test]
-fn enough_is_watched_after_some_iterations() {
+fn averaging_ends_after_enough_iterations_or_weight() {
     let mut rng = Rng::new(14);
     let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
     let cuts = model.compatibility().cuts().unwrap();
     let whole = Smoothed::new(&model, &cuts, 31);
-    let mut watched = Watched::choose(&model, &cuts, &whole, &beliefs(3, &mut rng)).unwrap();
+    let mut watched = Averaging::choose(&model, &cuts, &whole, &beliefs(3, &mut rng)).unwrap();
     let mut ready = |averaged: f32, share: f32| {
-        (watched.averaged, watched.share) = (averaged, share);
+        (watched.averaged, watched.fraction) = (averaged, share);
         watched.is_ready()
     };
     assert!(!ready(9.0, 1.0) && ready(10.0, 0.91) && !ready(10.0, 0.89) && !ready(39.0, 0.89));
@@ -255,30 +255,33 @@ fn enough_is_watched_after_some_iterations() {
 }
 
 #[test]
-fn views_that_gained_nothing_are_opened_less_often() {
+fn wait_doubles_after_a_restriction_without_gain() {
     let mut rng = Rng::new(15);
     let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
     let settings = Settings::default();
-    for (before, between) in [(f64::INFINITY, [4, 8, 16]), (f64::NEG_INFINITY, [BETWEEN; 3])] {
-        let mut frozen = Frozen::new(&model, model.compatibility().cuts().unwrap());
+    for (before, between) in [(f64::INFINITY, [4, 8, 16]), (f64::NEG_INFINITY, [FULL_ITERATIONS_BETWEEN; 3])]
+    {
+        let mut waited = FULL_ITERATIONS_BETWEEN;
         for waits in between {
             let mut context = Context::new(&model, &settings, Instant::now());
             let (mut view, mut whole, mut y) = view(&mut context, &mut rng);
-            let gap = left(&context, &mut whole);
+            let gap = absolute_gap(&context, &mut whole);
             assert!(gap > 0.0 && gap == context.lowest_energy() - whole.bounds().best);
             // The last step that it may take.
-            (view.steps, view.bound_before) = (MOST_STEPS - 1, before);
-            frozen.state = State::Open(Box::new(view));
-            assert!(!frozen.is_whole() && frozen.certificate().is_some());
-            frozen.step(&mut context, &mut whole, &mut y);
-            assert!(matches!(frozen.state, State::Whole { wait } if wait == waits), "{waits} after {before}");
-            assert!(frozen.is_whole() && frozen.certificate().is_none() && frozen.between == waits);
+            (view.steps, view.bound_before) = (MAX_RESTRICTED_ITERATIONS - 1, before);
+            let mut open = OpenPixels::new(&model, model.compatibility().cuts().unwrap(), whole);
+            (open.phase, open.between) = (Phase::Restricted(Box::new(view)), waited);
+            assert!(!open.is_whole());
+            open.step(&mut context, &mut y);
+            assert!(matches!(open.phase, Phase::Full { wait } if wait == waits), "{waits} after {before}");
+            assert!(open.is_whole() && open.between == waits);
+            waited = open.between;
         }
     }
 }
 
 #[test]
-fn views_are_spent_when_little_is_left_to_gain() {
+fn restricted_problem_has_converged_when_bound_stalls() {
     let mut rng = Rng::new(16);
     let model = model(FilterKind::Lattice, Normalization::Symmetric, Compatibility::potts(3), 0.7, &mut rng);
     let settings = Settings::default();
@@ -289,27 +292,27 @@ fn views_are_spent_when_little_is_left_to_gain() {
     // Every iteration raises the bound by so much, of 10 that are left.
     for (rise, spent) in [(0.02, false), (0.005, true)] {
         view.inner.bounds = Bounds::new(0.0);
-        for k in 0..=OVER {
-            assert!(!view.is_spent(&context, &mut whole), "after {k}");
+        for k in 0..=RISE_WINDOW {
+            assert!(!view.has_converged(&context, &mut whole), "after {k}");
             view.inner.bounds().best += rise;
             view.inner.bounds().note();
         }
-        assert_eq!(view.is_spent(&context, &mut whole), spent, "{rise} an iteration");
+        assert_eq!(view.has_converged(&context, &mut whole), spent, "{rise} an iteration");
     }
     // A closed gap is the end of it, and so are too many steps.
     view.inner.bounds = Bounds::new(0.0);
-    view.steps = MOST_STEPS;
-    assert!(view.is_spent(&context, &mut whole));
+    view.steps = MAX_RESTRICTED_ITERATIONS;
+    assert!(view.has_converged(&context, &mut whole));
     view.steps = 0;
-    assert!(!view.is_spent(&context, &mut whole));
+    assert!(!view.has_converged(&context, &mut whole));
     whole.bounds().best = lowest + 1.0;
-    assert_eq!(left(&context, &mut whole), 0.0);
-    assert!(view.is_spent(&context, &mut whole));
+    assert_eq!(absolute_gap(&context, &mut whole), 0.0);
+    assert!(view.has_converged(&context, &mut whole));
 }
 
 /// With one z instead of a mean of many, the objective of both problems is the same at the same beliefs.
 #[test]
-fn frozen_pixels_keep_their_part_of_the_objective() {
+fn decided_pixels_keep_their_part_of_the_objective() {
     let mut rng = Rng::new(13);
     for costs in [Compatibility::potts(3), Compatibility::linear(4, Some(2.0)).unwrap()] {
         let model = model(FilterKind::Exact, Normalization::Symmetric, costs.clone(), 0.7, &mut rng);
@@ -318,11 +321,11 @@ fn frozen_pixels_keep_their_part_of_the_objective() {
         let mut context = Context::new(&model, &settings, Instant::now());
         let mut whole = Smoothed::new(&model, &cuts, 31);
         let start = beliefs(model.labels(), &mut rng);
-        let mut watched = Watched::choose(&model, &cuts, &whole, &start).unwrap();
+        let mut watched = Averaging::choose(&model, &cuts, &whole, &start).unwrap();
         // The first z is that of the start itself.
         let (objective, _) = whole.step(&mut context, &mut start.clone());
-        watched.watch(&mut context, &whole);
-        let view = watched.open(&model, &cuts, &mut whole, &start).unwrap();
+        watched.add(&mut context, &whole);
+        let view = watched.restrict(&model, &cuts, &mut whole, &start).unwrap();
         let of_open: f64 = (view.model.unary().iter().zip(view.inner.certificate()).zip(&view.y))
             .map(|((&phi, &z), &y)| (f64::from(phi) + f64::from(z)) * f64::from(y))
             .sum();
