@@ -181,7 +181,7 @@ impl RestrictPixels for Smoothed {
         let objective = reduce::dot(model.unary(), &self.point) + reduce::dot(&self.z, &self.point);
 
         // --- the bound ---
-        let share = self.share(self.averaged);
+        let share = self.averaging_weight(self.averaged);
         self.averaged += 1.0;
         move_towards(&mut self.mean, &self.z, share);
         let bound = cuts::bound(model, &self.mean);
