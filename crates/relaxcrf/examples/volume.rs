@@ -16,10 +16,10 @@ fn main() -> Result<()> {
     let mut rng = Rng::new(1);
     let voxels = sizes.iter().product();
     let intensity: Vec<f32> = (0..voxels)
-        .map(|v| 90.0 * f32::from(u8::from(is_inside(v))) + 80.0 * rng.next_f64() as f32)
+        .map(|v| 60.0 * f32::from(u8::from(is_inside(v))) + 100.0 * rng.next_f64() as f32)
         .collect();
     // The unary energies of label 0 (outside) and 1 (inside) fall off with the distance to its typical intensity.
-    let unary = intensity.iter().flat_map(|v| [(v - 40.0).abs() / 50.0, (v - 130.0).abs() / 50.0]).collect();
+    let unary = intensity.iter().flat_map(|v| [(v - 50.0).abs() / 50.0, (v - 110.0).abs() / 50.0]).collect();
 
     let model = ModelBuilder::grid(&sizes, 2)
         .unary(unary)
