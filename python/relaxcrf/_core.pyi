@@ -1,31 +1,37 @@
 """Types of the extension module. Private: the package's own modules are its only users."""
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float32]
+Values = Union[NDArray[np.uint8], Rows]
+
+# Energies, probabilities or scores as rows (kind, rows, least probability that counts), or one mark per point (marks, number
+# of labels, probability that a mark is right, mark of undecided points).
+Source = Union[tuple[str, Rows, float], tuple[NDArray[np.uint16], int, float, Optional[int]]]
+
+# Kind and numbers.
+Cost = tuple[str, list[float]]
+
+# Kind, standard deviations (x first), values per point, their standard deviations, weight, label cost.
+Kernel = tuple[str, list[float], Optional[Values], list[float], float, Optional[Cost]]
+
+Place = tuple[list[int], list[int]]
 
 class DenseCrf:
-    def __new__(cls, points: int, labels: int) -> DenseCrf: ...
+    def __new__(cls, sizes: list[int], labels: int) -> DenseCrf: ...
     @property
     def points(self) -> int: ...
     @property
     def labels(self) -> int: ...
-    def set_unary(self, energies: Rows, threads: Optional[int] = None) -> None: ...
-    def add_pairwise(
+    def set_unary(self, unary: Source, threads: Optional[int] = None) -> None: ...
+    def add_kernel(
         self,
-        features: Rows,
-        compatibility: list[float],
-        normalization: str = "symmetric",
-        threads: Optional[int] = None,
-    ) -> None: ...
-    def add_grid(
-        self,
-        shape: tuple[int, ...],
+        kind: str,
         sigma: list[float],
-        image: Optional[Rows],
+        values: Optional[Values],
         sigma_color: list[float],
         compatibility: list[float],
         normalization: str = "symmetric",
@@ -38,14 +44,14 @@ class DenseCrf:
 class Model:
     def __new__(
         cls,
-        unary: Rows,
+        unary: Source,
         sizes: list[int],
-        kernels: list[tuple[str, list[float], Optional[Rows], list[float], float]],
-        compatibility: tuple[str, list[float]],
+        kernels: list[Kernel],
+        compatibility: Cost,
         filter: str,
         normalization: str,
         threads: Optional[int] = None,
-        place: Optional[tuple[list[int], list[int]]] = None,
+        place: Optional[Place] = None,
     ) -> Model: ...
     @property
     def sizes(self) -> list[int]: ...
@@ -80,15 +86,22 @@ def solve(
     callback: Optional[Callable[..., Any]] = None,
 ) -> tuple[dict[str, Any], Optional[BaseException]]: ...
 def refine(
-    model: Model, method: str, max_iter: Optional[int] = None, threads: Optional[int] = None
-) -> tuple[NDArray[np.uint16], Rows]: ...
-def argmax(rows: Rows, threads: Optional[int] = None) -> NDArray[np.uint16]: ...
+    unary: Source,
+    sizes: list[int],
+    kernels: list[Kernel],
+    normalization: str,
+    method: str,
+    max_iter: Optional[int] = None,
+    place: Optional[Place] = None,
+    find_constant: bool = False,
+    threads: Optional[int] = None,
+) -> tuple[NDArray[Any], Rows, Optional[tuple[int, float, float]]]: ...
 def filter(
     features: Rows, values: Rows, kind: str = "lattice", transposed: bool = False, threads: Optional[int] = None
 ) -> Rows: ...
 def stereo_unary(
-    left: Rows,
-    right: Rows,
+    left: Values,
+    right: Values,
     height: int,
     width: int,
     disparities: int,
@@ -97,14 +110,10 @@ def stereo_unary(
     truncation: Optional[float] = None,
     threads: Optional[int] = None,
 ) -> Rows: ...
-def unary_from_labels(
-    marks: NDArray[np.uint16], labels: int, confidence: float, unsure: Optional[int] = None
-) -> Rows: ...
-def unary_from_probabilities(probabilities: Rows, clip: float, threads: Optional[int] = None) -> Rows: ...
-def unary_from_scores(scores: Rows, threads: Optional[int] = None) -> Rows: ...
 def preferred_filter(method: str) -> str: ...
 def methods() -> list[tuple[str, str, str]]: ...
 def presets() -> list[dict[str, Any]]: ...
+def read_preset(path: str) -> dict[str, Any]: ...
 def version() -> str: ...
 def get_num_threads() -> int: ...
 def set_num_threads(threads: Optional[int]) -> None: ...

@@ -13,6 +13,7 @@ from ._numbers import MOST_DIMENSIONS, number, shown
 from .errors import ArgumentError, DtypeError, ShapeError
 
 Sigma = Union[float, Sequence[float]]
+Cost = Union[None, str, float, Any]
 
 
 def numbers(value: Any, name: str) -> list:
@@ -42,6 +43,48 @@ def _weight(value: Any) -> float:
     return weight
 
 
+def parse_compatibility(given: Any, labels: int, number_allowed: bool = False) -> tuple:
+    """A label cost as the extension module takes it: kind and numbers."""
+    expected = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
+    if number_allowed:
+        expected = f"a number (the cost of different labels), {expected}"
+        if isinstance(given, Number) and not isinstance(given, bool):
+            strength = number(given, "compatibility")
+            if not np.isfinite(strength):
+                raise ArgumentError(f"compatibility is {shown(given)}; expected a finite number")
+            return ("potts", [strength])
+    if isinstance(given, str):
+        name, _, truncation = given.partition(":")
+        if name == "potts" and not truncation:
+            return ("potts", [])
+        try:
+            if name == "linear":
+                return ("linear", [float(truncation)] if truncation else [])
+        except ValueError:
+            pass
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}")
+    try:
+        array = as_float32(given, "compatibility")
+    except DtypeError as e:
+        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}") from e
+    if array.shape == (labels,):
+        return ("per-label", array.tolist())
+    if array.shape == (labels, labels):
+        return ("matrix", array.ravel().tolist())
+    raise ShapeError(
+        f"compatibility has shape {array.shape}, but ({labels},) or ({labels}, {labels}) is needed for {labels} labels"
+    )
+
+
+def _cost(given: Cost, labels: int) -> Optional[tuple]:
+    """The label cost of a kernel; None for the model's."""
+    return None if given is None else parse_compatibility(given, labels, number_allowed=True)
+
+
+def _show_cost(given: Cost) -> str:
+    return "" if given is None else f", compatibility={shown(given)}"
+
+
 def _show(values: list) -> str:
     texts = [f"{v:g}" for v in values]
     return texts[0] if len(texts) == 1 else "(" + ", ".join(texts) + ")"
@@ -56,6 +99,10 @@ class Gaussian:
         Standard deviation in pixels; one for all axes, or one per axis with x (the last axis of the image) first.
     weight : float
         Strength. Every pair counts twice, once from each end; pydensecrf's ``compat=3`` is ``weight=1.5`` here.
+    compatibility : optional
+        Label cost of this kernel alone, in place of the model's: a number (the cost of different labels; a negative one
+        favours them), or anything that `Model` takes. Energies, ``mf``, ``qp`` and ``dc-gen`` take any; costs that are
+        multiples of one another count as weights, and every method takes them.
 
     Examples
     --------
@@ -64,17 +111,18 @@ class Gaussian:
     Gaussian(sigma=3, weight=1.5)
     """
 
-    def __init__(self, sigma: Sigma, weight: float = 1.0) -> None:
+    def __init__(self, sigma: Sigma, weight: float = 1.0, compatibility: Cost = None) -> None:
         self.sigma = _deviations(sigma, "sigma")
         self.weight = _weight(weight)
+        self.compatibility = compatibility
 
     def __repr__(self) -> str:
-        return f"Gaussian(sigma={_show(self.sigma)}, weight={self.weight:g})"
+        return f"Gaussian(sigma={_show(self.sigma)}, weight={self.weight:g}{_show_cost(self.compatibility)})"
 
-    def _specification(self, shape: tuple) -> tuple:
+    def _specification(self, shape: tuple, labels: int) -> tuple:
         if len(self.sigma) not in (1, len(shape)):
             raise ShapeError(f"sigma has {len(self.sigma)} values, but the model has {len(shape)} axes")
-        return ("gaussian", self.sigma, None, [], self.weight)
+        return ("gaussian", self.sigma, None, [], self.weight, _cost(self.compatibility, labels))
 
 
 class Bilateral:
@@ -94,6 +142,10 @@ class Bilateral:
         Strength. Every pair counts twice, once from each end; pydensecrf's ``compat=10`` is ``weight=5`` here.
     channel_axis : int or None
         Where the channels are; None if all axes are spatial.
+    compatibility : optional
+        Label cost of this kernel alone, in place of the model's: a number (the cost of different labels; a negative one
+        favours them), or anything that `Model` takes. Energies, ``mf``, ``qp`` and ``dc-gen`` take any; costs that are
+        multiples of one another count as weights, and every method takes them.
 
     Examples
     --------
@@ -109,28 +161,31 @@ class Bilateral:
         sigma_rgb: Sigma,
         weight: float = 1.0,
         channel_axis: Optional[int] = -1,
+        compatibility: Cost = None,
     ) -> None:
         self.image = as_array(image, "image")
         self.sigma_xy = _deviations(sigma_xy, "sigma_xy")
         self.sigma_rgb = _deviations(sigma_rgb, "sigma_rgb")
         self.weight = _weight(weight)
         self.channel_axis = channel_axis
+        self.compatibility = compatibility
 
     def __repr__(self) -> str:
         image = f"image of {size(self.image.shape)} {self.image.dtype}"
         return (
             f"Bilateral({image}, sigma_xy={_show(self.sigma_xy)}, sigma_rgb={_show(self.sigma_rgb)}, "
-            f"weight={self.weight:g})"
+            f"weight={self.weight:g}{_show_cost(self.compatibility)})"
         )
 
-    def _specification(self, shape: tuple) -> tuple:
+    def _specification(self, shape: tuple, labels: int) -> tuple:
         rows = image_rows(self.image, shape, self.channel_axis)
         if len(self.sigma_xy) not in (1, len(shape)):
             raise ShapeError(f"sigma_xy has {len(self.sigma_xy)} values, but the model has {len(shape)} axes")
         if len(self.sigma_rgb) not in (1, rows.shape[1]):
             raise ShapeError(f"sigma_rgb has {len(self.sigma_rgb)} values, but the image has {rows.shape[1]} channels")
         check_scale(self.image, self.sigma_rgb)
-        return ("bilateral", self.sigma_xy, rows, self.sigma_rgb, self.weight)
+        cost = _cost(self.compatibility, labels)
+        return ("bilateral", self.sigma_xy, rows, self.sigma_rgb, self.weight, cost)
 
 
 class Features:
@@ -143,6 +198,10 @@ class Features:
         deviation.
     weight : float
         Strength; every pair counts twice, once from each end.
+    compatibility : optional
+        Label cost of this kernel alone, in place of the model's: a number (the cost of different labels; a negative one
+        favours them), or anything that `Model` takes. Energies, ``mf``, ``qp`` and ``dc-gen`` take any; costs that are
+        multiples of one another count as weights, and every method takes them.
 
     Examples
     --------
@@ -151,14 +210,16 @@ class Features:
     Features(array of 100 x 6 float32, weight=2)
     """
 
-    def __init__(self, array: Any, weight: float = 1.0) -> None:
+    def __init__(self, array: Any, weight: float = 1.0, compatibility: Cost = None) -> None:
         self.array = as_array(array, "features")
         self.weight = _weight(weight)
+        self.compatibility = compatibility
 
     def __repr__(self) -> str:
-        return f"Features(array of {size(self.array.shape)} {self.array.dtype}, weight={self.weight:g})"
+        array = f"array of {size(self.array.shape)} {self.array.dtype}"
+        return f"Features({array}, weight={self.weight:g}{_show_cost(self.compatibility)})"
 
-    def _specification(self, shape: tuple) -> tuple:
+    def _specification(self, shape: tuple, labels: int) -> tuple:
         points = int(np.prod(shape))
         array = self.array[:, np.newaxis] if self.array.ndim == 1 else self.array
         if array.shape[:-1] != tuple(shape) and array.shape[:-1] != (points,):
@@ -167,7 +228,8 @@ class Features:
                 f"features have shape {array.shape}, but {size(shape)} points with one row of features each are "
                 f"needed{hint}"
             )
-        return ("features", [], rows_of(as_float32(array, "features"), -1), [], self.weight)
+        rows = rows_of(as_float32(array, "features"), -1)
+        return ("features", [], rows, [], self.weight, _cost(self.compatibility, labels))
 
 
 Kernel = Union[Gaussian, Bilateral, Features]
@@ -201,7 +263,8 @@ def image_rows(
             f"number of feature dimensions is {len(shape) + channels} ({len(shape)} axes and {channels} channels of "
             f"the image), but must be 1 to {dimensions}: is channel_axis right?"
         )
-    values = as_float32(image, "image")
+    # Bytes are converted where they are kept.
+    values = image if image.dtype == np.uint8 else as_float32(image, "image")
     return values.reshape(-1, 1) if rows is None else rows_of(values, rows)
 
 

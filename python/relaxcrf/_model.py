@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, warn
 from ._inputs import both_labels, check_energies, check_probabilities, with_background
-from ._kernels import Bilateral, Kernel
+from ._kernels import Bilateral, Kernel, parse_compatibility
 from ._numbers import MOST_LABELS, check_labels, check_points, flag, number, optional, shown, text, whole
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -66,13 +66,15 @@ class Model:
         unary = as_float32(unary, "unary energies")
         axis = check_label_axis(unary, label_axis, "unary energies")
         check_energies(unary, axis)
-        compatibility = _parse_compatibility(compatibility, unary.shape[axis])
-        self._build(rows_of(unary, axis), _without(unary.shape, axis), axis, kernels, compatibility, filter,
-                    normalization, threads)
+        compatibility = parse_compatibility(compatibility, unary.shape[axis])
+        source = ("energies", rows_of(unary, axis), 0.0)
+        shape, labels = _without(unary.shape, axis), unary.shape[axis]
+        self._build(source, labels, shape, axis, kernels, compatibility, filter, normalization, threads)
 
     def _build(
         self,
-        rows: np.ndarray,
+        source: tuple,
+        labels: int,
         shape: tuple,
         axis: int,
         kernels: Sequence[Kernel],
@@ -85,11 +87,12 @@ class Model:
             kernels = [kernels]  # type: ignore[list-item]
         kernels = list(_each_kernel(kernels))
         self._shape, self._axis, self._filter = tuple(shape), axis, text(str(filter), "filter")
+        self._labels = labels
         self._compatibility = compatibility
         self._core = _core.Model(
-            rows,
+            source,
             list(shape),
-            [kernel._specification(self._shape) for kernel in kernels],
+            [kernel._specification(self._shape, labels) for kernel in kernels],
             self._compatibility,
             self._filter,
             text(str(normalization), "normalization"),
@@ -118,7 +121,7 @@ class Model:
             if isinstance(kernel, Bilateral):
                 probabilities = with_background(kernel.image, probabilities, label_axis, kernel.channel_axis)
         rows, shape, axis = probability_rows(probabilities, label_axis)
-        return cls._of_rows(_core.unary_from_probabilities(rows, clip), shape, axis, kernels, options)
+        return cls._of_source(("probabilities", rows, clip), rows.shape[1], shape, axis, kernels, options)
 
     @classmethod
     def from_scores(
@@ -127,8 +130,8 @@ class Model:
         """A model with energies ``-log softmax(scores)``: logits of a network, or any "higher is better"."""
         scores = as_float32(scores, "scores")
         axis = check_label_axis(scores, label_axis, "scores")
-        rows = _core.unary_from_scores(rows_of(scores, axis))
-        return cls._of_rows(rows, _without(scores.shape, axis), axis, kernels, options)
+        source, shape = ("scores", rows_of(scores, axis), 0.0), _without(scores.shape, axis)
+        return cls._of_source(source, scores.shape[axis], shape, axis, kernels, options)
 
     @classmethod
     def from_labels(
@@ -158,19 +161,21 @@ class Model:
         unsure = optional(whole, unsure, "unsure", 0, MOST_LABELS)
         array = as_array(labels, "labels")
         axis = axis_of(label_axis, array.ndim + 1, "label_axis", "the model")
-        rows = _core.unary_from_labels(label_values(array, MOST_LABELS), n_labels, confidence, unsure)
-        return cls._of_rows(rows, array.shape, axis, kernels, options)
+        source = (label_values(array, MOST_LABELS), n_labels, confidence, unsure)
+        return cls._of_source(source, n_labels, array.shape, axis, kernels, options)
 
     @classmethod
-    def _of_rows(cls, rows: np.ndarray, shape: tuple, axis: int, kernels: Sequence[Kernel], options: dict) -> "Model":
+    def _of_source(
+        cls, source: tuple, labels: int, shape: tuple, axis: int, kernels: Sequence[Kernel], options: dict
+    ) -> "Model":
         model = cls.__new__(cls)
         defaults = {"compatibility": "potts", "filter": "auto", "normalization": "symmetric", "threads": None}
         unknown = set(options) - set(defaults)
         if unknown:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}; known: {', '.join(defaults)}")
         options = {**defaults, **options}
-        options["compatibility"] = _parse_compatibility(options["compatibility"], rows.shape[1])
-        model._build(rows, tuple(shape), axis, kernels, **options)
+        options["compatibility"] = parse_compatibility(options["compatibility"], labels)
+        model._build(source, labels, tuple(shape), axis, kernels, **options)
         return model
 
     def with_unary(self, unary: Any, threads: Optional[int] = None) -> "Model":
@@ -196,7 +201,7 @@ class Model:
     @property
     def labels(self) -> int:
         """Number of labels."""
-        return self._core.labels
+        return self._labels
 
     @property
     def label_axis(self) -> int:
@@ -234,9 +239,9 @@ class Model:
 
     def energy_parts(self, labels: Any, exact: bool = False, threads: Optional[int] = None) -> tuple:
         """Unary and pairwise part of `energy`."""
-        return self._core.energy(self._labels(labels), flag(exact, "exact"), threads)
+        return self._core.energy(self._label_values(labels), flag(exact, "exact"), threads)
 
-    def _labels(self, labels: Any) -> np.ndarray:
+    def _label_values(self, labels: Any) -> np.ndarray:
         array = as_array(labels, "labels")
         if array.shape != self._shape and array.shape != (self._core.points,):
             hint = ": transposed?" if array.shape == self._shape[::-1] else ""
@@ -284,46 +289,23 @@ class _Stored:
     def __init__(self, parts: dict) -> None:
         self.parts = parts
 
-    def _specification(self, shape: tuple) -> tuple:
+    def _specification(self, shape: tuple, labels: int) -> tuple:
         p = self.parts
-        return (p["kind"], p.get("sigma", []), p.get("values"), p.get("sigma_color", []), p["weight"])
+        values = (p["kind"], p.get("sigma", []), p.get("values"), p.get("sigma_color", []))
+        return (*values, p["weight"], p.get("compatibility"))
 
 
 def _unpickle(
     rows: np.ndarray, shape: tuple, axis: int, kernels: list, compatibility: tuple, filter: str, normalization: str
 ) -> Model:
     model = Model.__new__(Model)
-    model._build(rows, shape, axis, [_Stored(k) for k in kernels], compatibility, filter, normalization)
+    stored, source = [_Stored(k) for k in kernels], ("energies", rows, 0.0)
+    model._build(source, rows.shape[1], shape, axis, stored, compatibility, filter, normalization)
     return model
 
 
 def _without(shape: tuple, axis: int) -> tuple:
     return tuple(shape[:axis]) + tuple(shape[axis + 1 :])
-
-
-def _parse_compatibility(given: Any, labels: int) -> tuple:
-    expected = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
-    if isinstance(given, str):
-        name, _, truncation = given.partition(":")
-        if name == "potts" and not truncation:
-            return ("potts", [])
-        try:
-            if name == "linear":
-                return ("linear", [float(truncation)] if truncation else [])
-        except ValueError:
-            pass
-        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}")
-    try:
-        array = as_float32(given, "compatibility")
-    except DtypeError as e:
-        raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}") from e
-    if array.shape == (labels,):
-        return ("per-label", array.tolist())
-    if array.shape == (labels, labels):
-        return ("matrix", array.ravel().tolist())
-    raise ShapeError(
-        f"compatibility has shape {array.shape}, but ({labels},) or ({labels}, {labels}) is needed for {labels} labels"
-    )
 
 
 def check_label_axis(array: np.ndarray, axis: int, what: str) -> int:

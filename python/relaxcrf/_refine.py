@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple, Optional, Sequence, Union
+from functools import lru_cache
+from typing import Any, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, from_rows, small_labels
+from ._arrays import as_array, axis_of, from_rows, small_labels
 from ._inputs import check_pair, compact_labels
 from ._kernels import Bilateral, Gaussian
-from ._model import Model
+from ._model import Model, label_values, probability_rows
 from ._numbers import MOST_LABELS, number, one_of, optional, several, shown, text, whole
-from ._solve import default_method, solve, warn_about_constant
+from ._solve import solve, warn_about_constant
 from .errors import ArgumentError, DtypeError
 
 
@@ -44,65 +45,25 @@ def presets() -> dict:
     >>> relaxcrf.presets()["pydensecrf"].bilateral
     (80.0, 13.0, 5.0)
     """
+    return dict(_known_presets())
+
+
+@lru_cache(maxsize=None)
+def _known_presets() -> dict:
     return {p["name"]: Preset(**p) for p in _core.presets()}
 
 
-_MOST_BYTES = 1 << 16
+# Probabilities below this are raised to it, as the program does.
+CLIP = 1e-5
+
 _KEYS = {"gaussian": ("sigma", "weight"), "bilateral": ("sigma_xy", "sigma_rgb", "weight")}
 
 
 def read_preset(path: Union[str, os.PathLike]) -> Preset:
-    """Reads a preset file, such as the ``best.toml`` that ``relaxcrf tune`` writes.
-
-    Needs Python 3.11 or later, or the package tomli.
-    """
+    """Reads a preset file (TOML), such as the ``best.toml`` that ``relaxcrf tune`` writes."""
     if not isinstance(path, (str, os.PathLike)):
-        # A number would be a file that is open already, and would be closed.
-        raise DtypeError(f"path is {shown(path)}, but must be a str or an os.PathLike")
-    path = os.fsdecode(path)
-    try:
-        import tomllib
-    except ImportError:
-        try:
-            import tomli as tomllib
-        except ImportError:
-            raise ArgumentError(
-                f"{path}: reading a preset file needs Python 3.11 or later, or `pip install tomli`"
-            ) from None
-    try:
-        # Pipes are waited for and devices may have no end.
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise ArgumentError(f"{path}: is not a regular file, but must be a preset file")
-        with open(path, "rb") as file:
-            given = tomllib.loads(_head(file, path).decode())
-    except ArgumentError:
-        raise
-    except (OSError, RecursionError, ValueError) as error:
-        raise ArgumentError(f"{path}: cannot be read as a preset file: {error}") from None
-    stem = os.path.splitext(os.path.basename(path))[0]
-    texts = {"name": stem, "summary": "", "source": path, "normalization": "symmetric", "method": default_method()}
-    unknown = sorted(set(given) - set(texts) - set(_KEYS) - {"iterations"})
-    if unknown:
-        raise ArgumentError(f"{path}: has no use for {shown(', '.join(unknown))}; is it a preset file?")
-    if "iterations" in given:
-        if "method" in given:
-            raise ArgumentError(f"{path}: has both method and iterations, but must have one: iterations = 10 means mf10")
-        texts["method"] = f"mf{whole(given['iterations'], f'{path}: iterations', 1)}"
-    texts.update({key: given[key] for key in texts if key in given})
-    kernels = {}
-    for kernel, keys in _KEYS.items():
-        part = given.get(kernel)
-        if not isinstance(part, dict) or set(part) != set(keys):
-            raise ArgumentError(f"{path}: wants [{kernel}] with {', '.join(keys)}, and nothing else there")
-        kernels[kernel] = tuple(part[key] for key in keys)
-    return _checked(Preset(**texts, **kernels), path)
-
-
-def _head(file: BinaryIO, path: str) -> bytes:
-    found = file.read(_MOST_BYTES + 1)
-    if len(found) > _MOST_BYTES:
-        raise ArgumentError(f"{path}: has more than {_MOST_BYTES} bytes, but a preset file has a few lines")
-    return found
+        raise DtypeError(f"path is {shown(path)}; expected a str or an os.PathLike")
+    return Preset(**_core.read_preset(os.fsdecode(path)))
 
 
 def _checked(preset: Preset, where: str) -> Preset:
@@ -194,12 +155,6 @@ def refine(
     image = as_array(image, "image")
     sigma_xy, sigma_rgb, weight = chosen.bilateral
     kernels = [Gaussian(*chosen.gaussian), Bilateral(image, sigma_xy, sigma_rgb * scale, weight, channel_axis)]
-    options = {
-        "label_axis": label_axis,
-        "filter": _core.preferred_filter(method),
-        "normalization": chosen.normalization,
-        "threads": threads,
-    }
     if (probabilities is None) == (labels is None):
         raise ArgumentError("expected either probabilities or labels= (hard labels), and not both")
     values = None
@@ -208,24 +163,39 @@ def refine(
         if n_labels is None:
             labels, values, unsure = compact_labels(labels, unsure)
             n_labels = _label_count(labels, unsure)
-        model = Model.from_labels(labels, n_labels, kernels, confidence=confidence, unsure=unsure, **options)
+        n_labels = whole(n_labels, "n_labels", 1, MOST_LABELS)
+        axis = axis_of(label_axis, labels.ndim + 1, "label_axis", "the model")
+        marks = label_values(labels, MOST_LABELS)
+        source, shape = (marks, n_labels, number(confidence, "confidence"), unsure), labels.shape
     else:
         probabilities = check_pair(image, as_array(probabilities, "probabilities"), label_axis, channel_axis)
-        model = Model.from_probabilities(probabilities, kernels, **options)
+        rows, shape, axis = probability_rows(probabilities, label_axis)
+        source, n_labels = ("probabilities", rows, CLIP), rows.shape[1]
     if output == "result":
+        options = {"filter": _core.preferred_filter(method), "normalization": chosen.normalization, "threads": threads}
+        model = Model._of_source(source, n_labels, shape, axis, kernels, options)
         result = solve(model, method, max_iter=iterations, threads=threads)
         if result.lower_constant is not None and method != "unary":
             warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
         if values is not None:
             result = replace(result, labels=_restored(result.labels, values), best=_restored(result.best, values))
         return result
-    found, beliefs = _core.refine(model._core, method, iterations, threads)
-    constant = model._core.lower_constant(found, threads) if method != "unary" else None
+    found, beliefs, constant = _core.refine(
+        source,
+        list(shape),
+        [kernel._specification(tuple(shape), n_labels) for kernel in kernels],
+        chosen.normalization,
+        method,
+        iterations,
+        None,
+        method != "unary",
+        threads,
+    )
     if constant is not None:
         warn_about_constant(_weaker_than(chosen), *constant)
     if output == "probabilities":
-        return from_rows(beliefs, model.shape, model.label_axis)
-    found = small_labels(found, model.labels, model.shape)
+        return from_rows(beliefs, tuple(shape), axis)
+    found = found.reshape(shape)
     return found if values is None else _restored(found, values)
 
 
@@ -268,7 +238,7 @@ def preset_of(preset: Union[str, os.PathLike, Preset, None]) -> Preset:
     """The preset of that name or file."""
     if isinstance(preset, Preset):
         return _checked(preset, "preset")
-    known = presets()
+    known = _known_presets()
     if preset is None:
         return next(iter(known.values()))
     if isinstance(preset, str) and preset in known:

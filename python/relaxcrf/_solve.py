@@ -230,7 +230,7 @@ def _start(model: Model, init: Any) -> Optional[np.ndarray]:
         init = init.probabilities
     array = as_array(init, "init")
     if array.shape == model.shape:
-        labels = model._labels(array)
+        labels = model._label_values(array)
         certain = np.zeros((labels.size, model.labels), np.float32)
         certain[np.arange(labels.size), labels] = 1
         return certain

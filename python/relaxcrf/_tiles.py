@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Callable, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _core
-from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, small_labels
+from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
 from ._numbers import check_labels, function, one_of, optional, shown, text, whole
-from ._refine import Preset, color_scale, preset_of
+from ._refine import CLIP, Preset, color_scale, preset_of
 from .errors import ArgumentError, ShapeError
 
 
@@ -79,46 +80,36 @@ class Windows:
             array = as_float32(probabilities, "probabilities")
             axis = self.label_axis % array.ndim
             rows, shape = rows_of(array, axis), array.shape[:axis] + array.shape[axis + 1 :]
-        beliefs = self._beliefs(as_array(image, "image"), rows, shape, origin, whole, check)
+        image = as_array(image, "image")
+        if check and image.dtype.kind == "f":
+            check_scale(image, [self.preset.bilateral[1] * self.scale])
+        source, kernels = ("probabilities", rows, CLIP), self._kernels(image, tuple(shape))
+        place = (list(origin), list(whole))
+        labels, beliefs, _ = _core.refine(
+            source, list(shape), kernels, self.preset.normalization, self.method, self.iterations, place, False, self.threads
+        )
         if self.output == "probabilities":
             return from_rows(beliefs, shape, axis)
-        return small_labels(_core.argmax(beliefs, self.threads), rows.shape[1], shape)
+        return labels.reshape(shape)
 
-    def _beliefs(
-        self, image: np.ndarray, rows: np.ndarray, shape: tuple, origin: list, whole: tuple, check: bool
-    ) -> np.ndarray:
-        colors = image_rows(image, shape, self.channel_axis)
-        sigma, spatial_weight = self.preset.gaussian
+    def _kernels(self, image: np.ndarray, shape: tuple) -> list:
         sigma_xy, sigma_rgb, weight = self.preset.bilateral
-        sigma_rgb *= self.scale
-        if check and image.dtype.kind == "f":
-            check_scale(image, [sigma_rgb])
-        unary = _core.unary_from_probabilities(rows, 1e-5, self.threads)
-        kernels = [
-            Gaussian(sigma, spatial_weight)._specification(shape),
-            ("bilateral", [sigma_xy], colors, [sigma_rgb], weight),
-        ]
-        place = (list(origin), list(whole))
-        options = (("potts", []), _core.preferred_filter(self.method), self.preset.normalization, self.threads)
-        model = _core.Model(unary, list(shape), kernels, *options, place)
-        return _core.refine(model, self.method, self.iterations, self.threads)[1]
+        colors = image_rows(image, shape, self.channel_axis)
+        spatial = Gaussian(*self.preset.gaussian)._specification(shape, 0)
+        return [spatial, ("bilateral", [sigma_xy], colors, [sigma_rgb * self.scale], weight, None)]
 
     def bytes_per_pixel(self, image: Any, channel: Optional[int], sizes: tuple, labels: int) -> int:
         """The most that a pixel takes in some parts of the image."""
-        sigma_xy, sigma_rgb, weight = self.preset.bilateral
         most = 0
         for window in _core.tile_samples(list(sizes)):
             colors = as_array(cut(image, window, channel), "image")
             shape = [stop - start for start, stop in window]
-            rows = image_rows(colors, tuple(shape), self.channel_axis)
-            kernels = [
-                Gaussian(*self.preset.gaussian)._specification(tuple(shape)),
-                ("bilateral", [sigma_xy], rows, [sigma_rgb * self.scale], weight),
-            ]
-            unary = np.zeros((len(rows), labels), np.float32)
+            kernels = self._kernels(colors, tuple(shape))
+            channels = kernels[1][2].shape[1]
+            source = ("energies", np.zeros((math.prod(shape), labels), np.float32), 0.0)
             options = (("potts", []), "lattice", self.preset.normalization, self.threads)
-            model = _core.Model(unary, shape, kernels, *options)
-            most = max(most, _core.tile_bytes_per_pixel(model, rows.shape[1]))
+            model = _core.Model(source, shape, kernels, *options)
+            most = max(most, _core.tile_bytes_per_pixel(model, channels))
         return most
 
 

@@ -230,7 +230,7 @@ def test_error_texts(scene):
         crf.addPairwiseGaussian(3, np.zeros((3, 3, 3)))
     with pytest.raises(ValueError, match="compatibility"):
         crf.addPairwiseGaussian(3, np.zeros(2))
-    with pytest.raises(ValueError, match="nan"):
+    with pytest.raises(ValueError, match="NaN"):
         crf.setUnaryEnergy(np.full((3, 713), np.nan))
     for tiny in (1e-9, 1e-30, 0.0):
         with pytest.raises(ValueError):

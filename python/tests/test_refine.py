@@ -124,22 +124,20 @@ def test_a_preset_file_is_no_open_one(path, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files")
 def test_a_preset_file_has_an_end(tmp_path, scene):
-    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     pipe, long = tmp_path / "pipe.toml", tmp_path / "long.toml"
     os.mkfifo(pipe)
     long.write_text("#" * (1 << 17))
-    for path, says in ((pipe, "not a regular file"), ("/dev/zero", "not a regular file"), (long, "65536 bytes")):
+    for path, says in ((pipe, "is no preset file"), ("/dev/zero", "is no preset file"), (long, "is no preset file")):
         for call in (relaxcrf.read_preset, lambda path: relaxcrf.refine(*scene[:2], path)):
             with pytest.raises(relaxcrf.errors.ArgumentError, match=says):
                 call(path)
     long.write_text("".join(f"key{k} = 1\n" for k in range(2000)))
-    with pytest.raises(relaxcrf.errors.ArgumentError, match="has no use for") as caught:
+    with pytest.raises(relaxcrf.errors.ArgumentError, match="line 1: unknown field `key0`") as caught:
         relaxcrf.read_preset(long)
     assert len(str(caught.value)) < 500
 
 
 def test_preset_files(tmp_path, scene):
-    pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     image, p, _ = scene
     path = tmp_path / "mine.toml"
     path.write_text(
@@ -156,12 +154,12 @@ def test_preset_files(tmp_path, scene):
         ("", "gaussian"),
         (whole.replace("weight = 1.5", "wieght = 1.5"), "weight"),
         (whole.replace("sigma_rgb = 3", "sigma_rgb = 0"), "positive"),
-        (whole.replace("= 67", '= "wide"'), "bilateral.sigma_xy is 'wide', but must be a number"),
-        (whole.replace("= 10", "= -1"), "iterations"),
+        (whole.replace("= 67", '= "wide"'), "line 7: invalid type: string .wide."),
+        (whole.replace("= 10", "= -1"), "line 2: invalid value: integer `-1`"),
         (whole.replace("iterations = 10", 'method = "magic"'), "known methods"),
-        (whole.replace("iterations = 10", 'iterations = 10\nmethod = "mf"'), "both method and iterations"),
+        (whole.replace("iterations = 10", 'iterations = 10\nmethod = "mf"'), "both `method` and `iterations`"),
         ("colour = 1\n" + whole, "colour"),
-        ("[[", "cannot be read"),
+        ("[[", "line 1: .*in TOML"),
     ]:
         path.write_text(damaged)
         with pytest.raises(relaxcrf.errors.ArgumentError, match=says) as error:

@@ -235,11 +235,12 @@ impl UnaryArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Kernel on position; S in pixels, or SX,SY. Repeatable. Pairs count twice: halve pydensecrf's weights
-    #[arg(long, value_name = "S:W", allow_hyphen_values = true)]
+    /// Kernel on position; S in pixels, or SX,SY. Repeatable. Pairs count twice: halve pydensecrf's weights. C is a label
+    /// cost of this kernel alone, as for --compat, or potts:X
+    #[arg(long, value_name = "S:W[:C]", allow_hyphen_values = true)]
     pub gaussian: Vec<GaussianSpec>,
     /// Kernel on position and colour, colours from 0 to 255; either may be a list. Repeatable
-    #[arg(long, value_name = "SXY:SRGB:W", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SXY:SRGB:W[:C]", allow_hyphen_values = true)]
     pub bilateral: Vec<BilateralSpec>,
     /// none, symmetric, before or after. Published parameters were found with symmetric [default: the preset's,
     /// or symmetric]

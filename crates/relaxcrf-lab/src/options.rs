@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use relaxcrf::model::{FilterKind, Kernel, Normalization};
 
-use crate::specs::{BilateralSpec, CompatSpec, GaussianSpec, VoidSpec};
+use crate::specs::{BilateralSpec, CompatSpec, CostSpec, GaussianSpec, VoidSpec};
 
 /// The pairwise part of the energy.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,19 @@ impl ModelOptions {
     pub fn kernels(&self, image: &[f32]) -> Vec<Kernel> {
         let bilateral = self.bilateral.iter().map(|b| b.kernel(image.to_vec()));
         self.gaussian.iter().map(GaussianSpec::kernel).chain(bilateral).collect()
+    }
+
+    /// The label costs of the kernels that have one of their own, in the order of [`ModelOptions::kernels`].
+    pub fn kernel_costs(&self) -> Vec<Option<&CostSpec>> {
+        let gaussian = self.gaussian.iter().map(GaussianSpec::cost);
+        gaussian.chain(self.bilateral.iter().map(BilateralSpec::cost)).collect()
+    }
+
+    /// Whether label costs depend on the numbers of the labels.
+    fn costs_depend_on_labels(&self) -> bool {
+        let depends =
+            |cost: &&CostSpec| matches!(cost, CostSpec::Table(table) if *table != CompatSpec::Potts);
+        self.compat != CompatSpec::Potts || self.kernel_costs().iter().flatten().any(depends)
     }
 
     /// The same model with half of all weights.
@@ -84,7 +97,7 @@ impl Default for UnaryOptions {
 impl UnaryOptions {
     /// The same for a model: only Potts costs do not depend on the numbers of labels.
     pub fn for_model(&self, model: &ModelOptions) -> Self {
-        Self { keep_values: model.compat != CompatSpec::Potts, ..self.clone() }
+        Self { keep_values: model.costs_depend_on_labels(), ..self.clone() }
     }
 }
 

@@ -12,6 +12,57 @@ use relaxcrf::{Error, Result};
 /// What Python hands over: one row per point, in any layout.
 pub type Rows<'py> = PyReadonlyArray2<'py, f32>;
 
+/// Values of points (an image, or features): one row per point, in any layout.
+#[derive(FromPyObject)]
+pub enum Values<'py> {
+    /// As most images are.
+    Bytes(PyReadonlyArray2<'py, u8>),
+    /// Anything else.
+    Floats(Rows<'py>),
+}
+
+/// [`Values`] without the interpreter lock.
+pub enum ValuesView<'a> {
+    Bytes(ArrayView2<'a, u8>),
+    Floats(ArrayView2<'a, f32>),
+}
+
+impl Values<'_> {
+    /// What there is to read.
+    pub fn view(&self) -> ValuesView<'_> {
+        match self {
+            Self::Bytes(values) => ValuesView::Bytes(values.as_array()),
+            Self::Floats(values) => ValuesView::Floats(values.as_array()),
+        }
+    }
+}
+
+impl ValuesView<'_> {
+    /// Number of points and values of each.
+    pub fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::Bytes(values) => values.dim(),
+            Self::Floats(values) => values.dim(),
+        }
+    }
+
+    /// The rows one after the other.
+    pub fn rows(&self) -> Result<Vec<f32>> {
+        let (points, width) = self.dim();
+        match self {
+            Self::Floats(values) => to_rows(*values),
+            Self::Bytes(values) => {
+                let mut rows = room(points, width, "array to be copied")?;
+                match values.as_slice() {
+                    Some(slice) => rows.extend(slice.iter().map(|&v| f32::from(v))),
+                    None => rows.extend(values.iter().map(|&v| f32::from(v))),
+                }
+                Ok(rows)
+            }
+        }
+    }
+}
+
 /// An empty vector with room for so many rows: an error, not an abort, if memory has none.
 fn room(points: usize, width: usize, what: &str) -> Result<Vec<f32>> {
     let mut rows = Vec::new();
@@ -85,52 +136,6 @@ fn fill_rows(view: ArrayView2<f32>, out: &mut [f32]) {
             }
         }
     });
-}
-
-/// Positions on a grid (sizes slowest axis first) divided by their deviations, fastest axis first, then the channels of an
-/// image divided by theirs: one row per point.
-pub fn grid_features(
-    shape: &[usize],
-    sigma: &[f32],
-    image: Option<ArrayView2<f32>>,
-    sigma_color: &[f32],
-) -> Vec<f32> {
-    let (axes, channels) = (shape.len(), sigma_color.len());
-    let points: usize = shape.iter().product();
-    let line = shape.last().copied().unwrap_or(1).max(1);
-    let mut rows = vec![0.0; points * (axes + channels)];
-    let dims = axes + channels;
-    rows.par_chunks_mut(line * dims).enumerate().for_each(|(row, out)| {
-        let mut place = vec![0.0f32; axes];
-        let mut rest = row;
-        for (k, &size) in shape.iter().rev().enumerate().skip(1) {
-            place[k] = (rest % size) as f32 / sigma[k];
-            rest /= size;
-        }
-        let first = row * line;
-        for (x, out) in out.chunks_exact_mut(dims).enumerate() {
-            out[..axes].copy_from_slice(&place);
-            out[0] = x as f32 / sigma[0];
-        }
-        let Some(image) = &image else { return };
-        match image.as_slice().map(|all| &all[first * channels..(first + line) * channels]) {
-            Some(colors) => {
-                for (out, color) in out.chunks_exact_mut(dims).zip(colors.chunks_exact(channels)) {
-                    for ((to, &c), &s) in out[axes..].iter_mut().zip(color).zip(sigma_color) {
-                        *to = c / s;
-                    }
-                }
-            }
-            None => {
-                for (x, out) in out.chunks_exact_mut(dims).enumerate() {
-                    for ((to, &c), &s) in out[axes..].iter_mut().zip(image.row(first + x)).zip(sigma_color) {
-                        *to = c / s;
-                    }
-                }
-            }
-        }
-    });
-    rows
 }
 
 /// A NumPy array that takes over the vector.

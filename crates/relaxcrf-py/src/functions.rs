@@ -1,16 +1,13 @@
 //! Functions without a state of their own.
 
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
+use numpy::PyArray2;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 use relaxcrf::filter::{Blur, Direction, Exact, Lattice, Operator, Scaling, Workspace};
-use relaxcrf::model::unary;
-use relaxcrf::presets::PRESETS;
 use relaxcrf::solve::Pipeline;
 use relaxcrf::{Error, Image};
 use relaxcrf_stereo::{CostOptions, Measure, cost};
 
-use crate::arrays::{Rows, check_room, to_array_of_rows, to_rows};
+use crate::arrays::{Rows, Values, ValuesView, check_room, to_array_of_rows, to_rows};
 use crate::errors::exception;
 use crate::pool::{self, Threads};
 
@@ -31,95 +28,6 @@ pub fn methods() -> Vec<(&'static str, &'static str, &'static str)> {
 pub fn preferred_filter(method: &str) -> PyResult<String> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     Ok(pipeline.preferred_filter().to_string())
-}
-
-/// The named parameter sets.
-#[pyfunction]
-pub fn presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let all = PRESETS.iter();
-    all.map(|p| {
-        let parts = PyDict::new(py);
-        parts.set_item("name", p.name.as_ref())?;
-        parts.set_item("summary", p.summary.as_ref())?;
-        parts.set_item("source", p.source.as_ref())?;
-        parts.set_item("gaussian", p.gaussian)?;
-        parts.set_item("bilateral", p.bilateral)?;
-        parts.set_item("method", p.method.as_ref())?;
-        parts.set_item("normalization", p.normalization.to_string())?;
-        Ok(parts)
-    })
-    .collect()
-}
-
-/// Energies of hard labels.
-#[pyfunction]
-#[pyo3(signature = (marks, labels, confidence, unsure=None))]
-pub fn unary_from_labels<'py>(
-    py: Python<'py>,
-    marks: PyReadonlyArray1<u16>,
-    labels: usize,
-    confidence: f32,
-    unsure: Option<u16>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let marks = marks.as_array();
-    let rows = pool::run(py, None, || {
-        check_room(marks.len(), labels, "unary energies")?;
-        unary::from_labels(&marks.to_vec(), labels, confidence, unsure)
-    })?;
-    to_array_of_rows(py, rows, labels)
-}
-
-/// Energies -log p of rows of probabilities, clipped from below.
-#[pyfunction]
-#[pyo3(signature = (probabilities, clip, threads=None))]
-pub fn unary_from_probabilities<'py>(
-    py: Python<'py>,
-    probabilities: Rows,
-    clip: f32,
-    threads: Option<Threads>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let view = probabilities.as_array();
-    let labels = view.ncols();
-    let rows = pool::run(py, threads, || unary::from_probabilities(&to_rows(view)?, labels, clip))?;
-    to_array_of_rows(py, rows, labels)
-}
-
-/// Energies -log softmax of rows of scores.
-#[pyfunction]
-#[pyo3(signature = (scores, threads=None))]
-pub fn unary_from_scores<'py>(
-    py: Python<'py>,
-    scores: Rows,
-    threads: Option<Threads>,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let view = scores.as_array();
-    let labels = view.ncols();
-    let rows = pool::run(py, threads, || unary::from_scores(&to_rows(view)?, labels))?;
-    to_array_of_rows(py, rows, labels)
-}
-
-/// The place of the largest value of every row; the first wins a tie.
-#[pyfunction]
-#[pyo3(signature = (rows, threads=None))]
-pub fn argmax<'py>(
-    py: Python<'py>,
-    rows: Rows,
-    threads: Option<Threads>,
-) -> PyResult<Bound<'py, PyArray1<u16>>> {
-    let view = rows.as_array();
-    let labels = pool::run(py, threads, || {
-        let best = |row: numpy::ndarray::ArrayView1<f32>| {
-            let mut best = 0;
-            for (i, &v) in row.iter().enumerate() {
-                if v > row[best] {
-                    best = i;
-                }
-            }
-            best as u16
-        };
-        Ok(view.rows().into_iter().map(best).collect())
-    })?;
-    Ok(PyArray1::from_vec(py, labels))
 }
 
 /// A bare Gaussian filter on rows of values.
@@ -193,8 +101,8 @@ fn place(at: usize, channels: usize) -> String {
 #[pyo3(signature = (left, right, height, width, disparities, measure, radius, truncation=None, threads=None))]
 pub fn stereo_unary<'py>(
     py: Python<'py>,
-    left: Rows,
-    right: Rows,
+    left: Values,
+    right: Values,
     height: usize,
     width: usize,
     disparities: usize,
@@ -203,7 +111,7 @@ pub fn stereo_unary<'py>(
     truncation: Option<f32>,
     threads: Option<Threads>,
 ) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let (left, right) = (left.as_array(), right.as_array());
+    let (left, right) = (left.view(), right.view());
     let rows = pool::run(py, threads, || {
         let measure = match measure {
             "absolute" => Measure::AbsoluteDifference,
@@ -218,9 +126,8 @@ pub fn stereo_unary<'py>(
         if truncation.is_some() {
             options.truncation = truncation;
         }
-        let image =
-            |view: numpy::ndarray::ArrayView2<f32>| Image::new(width, height, view.ncols(), to_rows(view)?);
-        check_room(left.nrows(), disparities, "matching costs")?;
+        let image = |view: ValuesView| Image::new(width, height, view.dim().1, view.rows()?);
+        check_room(left.dim().0, disparities, "matching costs")?;
         cost(&image(left)?, &image(right)?, disparities, &options)
     })?;
     to_array_of_rows(py, rows, disparities)

@@ -3,12 +3,15 @@
 use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relaxcrf::model::{Compatibility, Features, FilterKind, Kernel, Normalization};
+use relaxcrf::model::{
+    Compatibility, Features, FilterKind, Kernel, KernelCost, KernelOptions, Normalization,
+};
 use relaxcrf::{Labeling, ModelBuilder, energy};
 
-use crate::arrays::{Rows, to_array_of_rows, to_rows};
+use crate::arrays::{Rows, Values, ValuesView, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
 use crate::pool::{self, Threads};
+use crate::unary::{Source, View};
 
 /// An immutable dense CRF. Arrays are points x labels, points x channels, in any layout.
 #[pyclass(frozen, module = "relaxcrf._core")]
@@ -16,8 +19,77 @@ pub struct Model {
     pub(crate) inner: relaxcrf::Model,
 }
 
-/// Kind, standard deviations (x first), values per point (image or features), their standard deviations, weight.
-type KernelSpec<'py> = (String, Vec<f32>, Option<Rows<'py>>, Vec<f32>, f32);
+/// Kind, standard deviations (x first), values per point (image or features), their standard deviations, weight, label cost.
+pub type KernelSpec<'py> = (String, Vec<f32>, Option<Values<'py>>, Vec<f32>, f32, Option<(String, Vec<f32>)>);
+
+/// What a model is made of.
+pub struct Given<'a, 'py> {
+    pub unary: View<'a>,
+    pub sizes: &'a [usize],
+    pub kernels: &'a [KernelSpec<'py>],
+    /// Potts unless given.
+    pub compatibility: Option<(String, Vec<f32>)>,
+    pub filter: FilterKind,
+    pub normalization: Normalization,
+    /// Origin and sizes of the whole, if the grid is a window of it.
+    pub place: Option<(Vec<usize>, Vec<usize>)>,
+}
+
+impl<'a> Given<'a, '_> {
+    /// What builds the model without the interpreter lock: views of arrays can leave it behind, the arrays cannot.
+    pub fn builder(self) -> PyResult<impl FnOnce() -> relaxcrf::Result<relaxcrf::Model> + Send + 'a> {
+        let Self { unary, sizes, kernels, compatibility, filter, normalization, place } = self;
+        let kernels = kernels
+            .iter()
+            .map(|(kind, sigma, values, colors, weight, cost)| {
+                let values = values.as_ref().map(Values::view);
+                (kind.as_str(), sigma, values, colors, *weight, cost)
+            })
+            .collect::<Vec<_>>();
+        if let Some(bad) = kernels.iter().find(|k| !matches!(k.0, "gaussian") && k.2.is_none()) {
+            return Err(ArgumentError::new_err(format!("kernel of kind `{}` without values", bad.0)));
+        }
+        Ok(move || {
+            let labels = unary.labels();
+            let compatibility = match compatibility {
+                Some(given) => compatibility_of(&given, labels)?,
+                None => Compatibility::potts(labels),
+            };
+            let mut builder = ModelBuilder::grid(sizes, labels)
+                .filter(filter)
+                .normalization(normalization)
+                .compatibility(compatibility)
+                .unary(unary.energies()?);
+            if let Some((origin, whole)) = place {
+                builder = builder.window(&origin, &whole);
+            }
+            for (kind, sigma, values, colors, weight, cost) in kernels {
+                let features = features_of(kind, sigma, values, colors)?;
+                let cost = cost.as_ref().map_or(Ok(KernelCost::Shared), |c| cost_of(c, labels))?;
+                let options = KernelOptions { cost, normalization: None };
+                builder = builder.kernel_with(Kernel { features, weight }, options);
+            }
+            builder.build()
+        })
+    }
+}
+
+/// What a kernel compares.
+pub fn features_of(
+    kind: &str,
+    sigma: &[f32],
+    values: Option<ValuesView>,
+    colors: &[f32],
+) -> relaxcrf::Result<Features> {
+    let sigma = sigma.to_vec();
+    Ok(match (kind, values) {
+        ("bilateral", Some(v)) => {
+            Features::Bilateral { sigma, image: v.rows()?, sigma_color: colors.to_vec() }
+        }
+        (_, Some(v)) => Features::Given { dims: v.dim().1, rows: v.rows()? },
+        (_, None) => Features::Position { sigma },
+    })
+}
 
 #[pymethods]
 impl Model {
@@ -25,7 +97,7 @@ impl Model {
     #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None, place=None))]
     fn new(
         py: Python,
-        unary: Rows,
+        unary: Source,
         sizes: Vec<usize>,
         kernels: Vec<KernelSpec>,
         compatibility: (String, Vec<f32>),
@@ -34,44 +106,17 @@ impl Model {
         threads: Option<Threads>,
         place: Option<(Vec<usize>, Vec<usize>)>,
     ) -> PyResult<Self> {
-        let view = unary.as_array();
-        let labels = view.ncols();
-        let filter: FilterKind = filter.parse().map_err(exception)?;
-        let normalization: Normalization = normalization.parse().map_err(exception)?;
-        // Views of the arrays can leave the interpreter lock behind; the arrays cannot.
-        let kernels = kernels
-            .iter()
-            .map(|(kind, sigma, values, colors, weight)| {
-                let values = values.as_ref().map(|v| v.as_array());
-                (kind.as_str(), sigma, values, colors, *weight)
-            })
-            .collect::<Vec<_>>();
-        if let Some(bad) = kernels.iter().find(|k| !matches!(k.0, "gaussian") && k.2.is_none()) {
-            return Err(ArgumentError::new_err(format!("kernel of kind `{}` without values", bad.0)));
-        }
-        let inner = pool::run(py, threads, || {
-            let mut builder = ModelBuilder::grid(&sizes, labels)
-                .filter(filter)
-                .normalization(normalization)
-                .compatibility(compatibility_of(compatibility, labels)?)
-                .unary(to_rows(view)?);
-            if let Some((origin, whole)) = place {
-                builder = builder.window(&origin, &whole);
-            }
-            for (kind, sigma, values, colors, weight) in kernels {
-                let sigma = sigma.clone();
-                let features = match (kind, values) {
-                    ("bilateral", Some(v)) => {
-                        Features::Bilateral { sigma, image: to_rows(v)?, sigma_color: colors.clone() }
-                    }
-                    (_, Some(v)) => Features::Given { dims: v.ncols(), rows: to_rows(v)? },
-                    (_, None) => Features::Position { sigma },
-                };
-                builder = builder.kernel(Kernel { features, weight });
-            }
-            builder.build()
-        })?;
-        Ok(Self { inner })
+        let given = Given {
+            unary: unary.view()?,
+            sizes: &sizes,
+            kernels: &kernels,
+            compatibility: Some(compatibility),
+            filter: filter.parse().map_err(exception)?,
+            normalization: normalization.parse().map_err(exception)?,
+            place,
+        };
+        let build = given.builder()?;
+        Ok(Self { inner: pool::run(py, threads, build)? })
     }
 
     /// Grid sizes, slowest axis first.
@@ -101,7 +146,7 @@ impl Model {
     /// For every kernel its text, the filter's name and the filter's size.
     fn describe(&self) -> Vec<(String, &'static str, usize)> {
         let terms = self.inner.pairwise().terms();
-        terms.iter().map(|t| (t.kernel().describe(), t.filter().name(), t.filter().size_hint())).collect()
+        terms.iter().map(|t| (t.describe(), t.filter().name(), t.filter().size_hint())).collect()
     }
 
     /// The energies, with infinities where labels are forbidden.
@@ -121,6 +166,7 @@ impl Model {
                 let kernel = term.kernel();
                 let parts = PyDict::new(py);
                 parts.set_item("weight", kernel.weight)?;
+                parts.set_item("compatibility", cost_parts(&term.options().cost))?;
                 match &kernel.features {
                     Features::Position { sigma } => {
                         parts.set_item("kind", "gaussian")?;
@@ -192,14 +238,38 @@ impl Model {
     }
 }
 
-fn compatibility_of((kind, values): (String, Vec<f32>), labels: usize) -> relaxcrf::Result<Compatibility> {
+fn compatibility_of((kind, values): &(String, Vec<f32>), labels: usize) -> relaxcrf::Result<Compatibility> {
     match kind.as_str() {
         "potts" => Ok(Compatibility::potts(labels)),
         "linear" => Compatibility::linear(labels, values.first().copied()),
-        "per-label" => Compatibility::per_label(values),
-        "matrix" => Compatibility::matrix(labels, values),
+        "per-label" => Compatibility::per_label(values.clone()),
+        "matrix" => Compatibility::matrix(labels, values.clone()),
         _ => {
-            Err(relaxcrf::Error::parse("compatibility", kind, "expected potts, linear, per-label or matrix"))
+            let expected = "expected potts, linear, per-label or matrix";
+            Err(relaxcrf::Error::parse("compatibility", kind, expected))
         }
+    }
+}
+
+/// The label cost of one kernel: a Potts cost may have a strength, and `diagonal` is one cost per pair of equal labels.
+pub fn cost_of(given: &(String, Vec<f32>), labels: usize) -> relaxcrf::Result<KernelCost> {
+    match (given.0.as_str(), &given.1[..]) {
+        ("potts", [scale]) => Ok(KernelCost::Potts(*scale)),
+        ("diagonal", costs) => Ok(KernelCost::Diagonal(costs.to_vec())),
+        _ => compatibility_of(given, labels).map(KernelCost::Matrix),
+    }
+}
+
+/// What [`cost_of`] makes the cost from; `None` for the model's own.
+fn cost_parts(cost: &KernelCost) -> Option<(String, Vec<f32>)> {
+    match cost {
+        KernelCost::Potts(scale) => Some(("potts".into(), vec![*scale])),
+        KernelCost::Diagonal(costs) => Some(("diagonal".into(), costs.clone())),
+        KernelCost::Matrix(costs) => {
+            let labels = costs.labels();
+            let entries = (0..labels * labels).map(|k| costs.cost(k / labels, k % labels)).collect();
+            Some(("matrix".into(), entries))
+        }
+        _ => None,
     }
 }

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use numpy::{PyArray1, PyArray2};
+use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::Beliefs;
-use relaxcrf::solve::{Method, Pipeline, Progress, Settings, Solve, mean_field_beliefs};
+use relaxcrf::solve::{Pipeline, Progress, Settings, Solve};
 
 use crate::arrays::{Rows, to_array_of_rows, to_rows};
 use crate::errors::{ArgumentError, exception};
@@ -105,40 +105,6 @@ pub fn solve<'py>(
     result.set_item("method", pipeline.to_string())?;
     result.set_item("lower_constant", constant)?;
     Ok((result, error))
-}
-
-/// One label per pixel, and the beliefs as rows.
-type LabelsAndBeliefs<'py> = (Bound<'py, PyArray1<u16>>, Bound<'py, PyArray2<f32>>);
-
-/// What `refine` needs of a run: the labels, and the beliefs as rows. Mean-field updates alone evaluate no energies.
-#[pyfunction]
-#[pyo3(signature = (model, method, max_iter=None, threads=None))]
-pub fn refine<'py>(
-    py: Python<'py>,
-    model: &Bound<'py, Model>,
-    method: &str,
-    max_iter: Option<usize>,
-    threads: Option<Threads>,
-) -> PyResult<LabelsAndBeliefs<'py>> {
-    let pipeline = method.parse::<Pipeline>().map_err(exception)?;
-    let inner = model.get().inner.clone();
-    let (labeling, beliefs) = pool::run_until_signal(py, threads, |stop| {
-        if let [Some(updates)] = pipeline.stages().iter().map(Method::updates).collect::<Vec<_>>()[..] {
-            let beliefs = mean_field_beliefs(&inner, max_iter.unwrap_or(updates), stop)?;
-            return Ok((beliefs.argmax(), beliefs));
-        }
-        let settings = Settings { max_iterations: max_iter, ..Settings::default() };
-        let solution = Solve::new(&inner)
-            .method(&pipeline)
-            .settings(&settings)
-            .observe(|_| {
-                if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })
-            .run()?;
-        Ok((solution.labeling, solution.beliefs))
-    })?;
-    let labels = model.get().inner.labels();
-    Ok((PyArray1::from_vec(py, labeling.into_vec()), to_array_of_rows(py, beliefs.into_vec(), labels)?))
 }
 
 fn duration(seconds: f64) -> PyResult<Duration> {

@@ -115,7 +115,10 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
         model.pixels(),
         model.labels()
     ));
-    let certified = pairwise.is_symmetric() && costs.is_non_negative() && model.labels() <= MOST_LABELS;
+    let certified = pairwise.is_symmetric()
+        && !model.has_kernel_costs()
+        && costs.is_non_negative()
+        && model.labels() <= MOST_LABELS;
     let last = if !certified {
         None
     } else if model.labels() == 2 && costs.cuts().is_some() {
@@ -126,6 +129,9 @@ fn plan_for(model: &Model, updates: Option<f64>) -> Plan {
     let parts: Vec<(&str, Scope)> = if coupling <= 0.0 || model.labels() == 1 {
         say("nothing couples the pixels: the lowest unary energies are the optimum".into());
         vec![("unary", Whole)]
+    } else if model.has_kernel_costs() {
+        say("the kernels have different label costs, which dc-neg and the LP do not take: dc-gen".into());
+        vec![("mf5/mf/qp+dc-gen", Whole)]
     } else if !costs.is_conditionally_negative() {
         for_any_costs(model, certified, updates.is_some(), &mut say)
     } else {

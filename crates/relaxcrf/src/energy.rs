@@ -7,11 +7,11 @@
 use rayon::prelude::*;
 
 use crate::beliefs::Beliefs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::model::Model;
 use relaxcrf_filter::reduce;
-use relaxcrf_filter::{Binned, Direction, OrderedMode, Workspace};
+use relaxcrf_filter::{Direction, OrderedMode, Workspace};
 
 /// An energy and its two parts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,11 +55,10 @@ pub fn of_constants(model: &Model) -> Vec<f64> {
     for piece in pieces.collect::<Vec<_>>() {
         sums.iter_mut().zip(piece).for_each(|(s, part)| *s += part);
     }
-    let mu = model.compatibility();
-    if !mu.has_zero_diagonal() {
-        let pairwise = model.pairwise();
-        let self_free = reduce::sum(pairwise.row_sums()) - reduce::sum(pairwise.diagonal());
-        sums.iter_mut().enumerate().for_each(|(i, s)| *s += f64::from(mu.cost(i, i)) * self_free);
+    if !model.has_zero_diagonal() {
+        for (i, (sum, pairs)) in sums.iter_mut().zip(model.pairs_of_constants()).enumerate() {
+            *sum += pairs - self_pairs(model, |_| i);
+        }
     }
     sums
 }
@@ -81,10 +80,10 @@ pub struct LowerConstant {
 /// Takes no filter call where the unary energies alone tell that there is none.
 pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<LowerConstant>> {
     labeling.check(model.pixels(), model.labels())?;
-    if model.compatibility().has_zero_diagonal() {
+    if model.has_zero_diagonal() {
         let unary = |i: usize| reduce::sum_by(model.pixels(), reduce::CHUNK, |a| unary_term(model, a, i));
         let lowest = (0..model.labels()).map(unary).fold(f64::INFINITY, f64::min);
-        let most = model.pairwise().weight_of_all_pairs() * f64::from(model.compatibility().largest_cost());
+        let most = model.pairwise().weight_of_all_pairs() * f64::from(model.largest_cost());
         if lowest >= unary_part(model, labeling) + most {
             return Ok(None);
         }
@@ -106,7 +105,7 @@ pub(crate) fn least_unary(model: &Model) -> Option<f64> {
         f64::from(row.iter().copied().fold(f32::INFINITY, f32::min))
     };
     let rows = reduce::rows_per_chunk(model.labels());
-    model.compatibility().is_non_negative().then(|| reduce::sum_by(model.pixels(), rows, least))
+    model.has_no_negative_cost().then(|| reduce::sum_by(model.pixels(), rows, least))
 }
 
 /// Whether an energy is below another by more than sums in another order differ.
@@ -119,32 +118,56 @@ pub(crate) fn is_below(energy: f64, other: f64) -> bool {
 /// taken out by the operator's closed-form diagonal.
 pub fn qp(model: &Model, beliefs: &Beliefs) -> Energy {
     let (n, labels) = (model.pixels(), model.labels());
-    let mut filtered = vec![0.0; n * labels];
-    model.pairwise().apply(
-        Direction::Forward,
-        beliefs.as_slice(),
-        labels,
-        &mut filtered,
-        &mut Workspace::new(),
-    );
     let y = beliefs.as_slice();
-    let diagonal = model.pairwise().diagonal();
-    let mut product = filtered.clone();
+    let mut product = vec![0.0; n * labels];
+    model.product(y, &mut product, &mut Workspace::new());
     let pairwise = reduce::for_rows(&mut product, labels, |first, rows| {
         let mut total = 0.0;
-        let mut without_self = vec![0.0; labels];
-        for (k, row) in rows.chunks_exact_mut(labels).enumerate() {
-            let a = first + k;
-            let y = &y[a * labels..][..labels];
-            for ((w, &f), &v) in without_self.iter_mut().zip(&filtered[a * labels..]).zip(y) {
-                *w = f - diagonal[a] * v;
-            }
-            model.compatibility().multiply(&without_self, row);
-            total += row.iter().zip(y).map(|(&r, &v)| f64::from(r) * f64::from(v)).sum::<f64>();
+        let mut messages = vec![0.0; labels];
+        for (k, row) in rows.chunks_exact(labels).enumerate() {
+            let y = &y[(first + k) * labels..][..labels];
+            model.messages_of(row, &mut messages);
+            total += messages.iter().zip(y).map(|(&m, &v)| f64::from(m) * f64::from(v)).sum::<f64>();
         }
         total
     });
-    Energy { unary: reduce::dot(model.unary(), y), pairwise }
+    Energy { unary: reduce::dot(model.unary(), y), pairwise: pairwise - self_part(model, y) }
+}
+
+/// What the common code calls the KL divergence of mean field:
+/// `Σ q log q + <φ, q> + 2 Σ_ab K_ab q_a' μ q_b`, where a Potts cost α counts as -α for equal labels.
+///
+/// It lacks the logarithm of the partition function and counts every pair in full, so it may be negative. A forbidden label
+/// with zero belief contributes nothing.
+pub fn common_code_divergence(model: &Model, beliefs: &[f32]) -> Result<f64> {
+    let (n, labels) = (model.pixels(), model.labels());
+    if beliefs.len() != n * labels {
+        let expected = format!("{n} pixels x {labels} labels");
+        return Err(Error::shape("beliefs", format!("{} values", beliefs.len()), expected));
+    }
+    let mut messages = vec![0.0; n * labels];
+    model.common_code_messages(beliefs, &mut messages, &mut Workspace::new());
+    let row_value = |a: usize| {
+        let row = a * labels..(a + 1) * labels;
+        let values = beliefs[row.clone()].iter().zip(&model.unary()[row.clone()]).zip(&messages[row]);
+        let value = |((&q, &e), &m): ((&f32, &f32), &f32)| {
+            let own = if q > 0.0 { unary_energy(model, e) * f64::from(q) } else { 0.0 };
+            f64::from(q) * f64::from(q.max(1e-20).ln()) + own + 2.0 * f64::from(m) * f64::from(q)
+        };
+        values.map(value).sum::<f64>()
+    };
+    Ok(reduce::sum_by(n, reduce::rows_per_chunk(labels), row_value))
+}
+
+/// `Σ_a y_a' (Σ_m K_m,aa μ_m) y_a`, which self pairs would add to the QP relaxation; 0 if they count.
+fn self_part(model: &Model, y: &[f32]) -> f64 {
+    if model.counts_self_pairs() {
+        return 0.0;
+    }
+    let labels = model.labels();
+    reduce::sum_by(model.pixels(), reduce::rows_per_chunk(labels), |a| {
+        model.self_value(a, &y[a * labels..][..labels])
+    })
 }
 
 /// The LP relaxation `<φ, y> + Σ_T w_T Σ_ab K_ab |y_a(T) - y_b(T)|` over the cuts T of the compatibility
@@ -187,46 +210,33 @@ fn unary_part(model: &Model, labeling: &Labeling) -> f64 {
 const MOST_BINS: usize = 1024;
 
 fn pairwise_part(model: &Model, labeling: &Labeling, scratch: &mut Workspace) -> f64 {
-    let mu = model.compatibility();
     let x = labeling.as_slice();
     let counts = labeling.histogram(model.labels());
     let used: Vec<usize> = (0..model.labels()).filter(|&i| counts[i] > 0).collect();
-    if used.len() == 1 && mu.has_zero_diagonal() {
+    if used.len() == 1 && model.has_zero_diagonal() {
         return 0.0;
     }
     let with_self = if used.len() <= MOST_BINS {
-        binned_pairs(model, x, &used, scratch)
+        let mut number = vec![0u16; model.labels()];
+        used.iter().enumerate().for_each(|(k, &i)| number[i] = k as u16);
+        let bins: Vec<u16> = x.iter().map(|&l| number[usize::from(l)]).collect();
+        model.binned_pairs(&bins, &used, scratch)
     } else {
         blockwise_pairs(model, x, &used, scratch)
     };
-    if mu.has_zero_diagonal() {
+    if model.has_zero_diagonal() {
         return with_self;
     }
-    let diagonal = model.pairwise().diagonal();
-    with_self
-        - reduce::sum_by(x.len(), reduce::CHUNK, |a| {
-            let l = usize::from(x[a]);
-            f64::from(diagonal[a]) * f64::from(mu.cost(l, l))
-        })
+    with_self - self_pairs(model, |a| usize::from(x[a]))
 }
 
-/// `Σ_ab K_ab μ(x_a, x_b)` with the labels as bins.
-fn binned_pairs(model: &Model, x: &[u16], used: &[usize], scratch: &mut Workspace) -> f64 {
-    let mu = model.compatibility();
-    let mut number = vec![0u16; model.labels()];
-    for (k, &i) in used.iter().enumerate() {
-        number[i] = k as u16;
+/// What self pairs cost a labelling, and energies leave out; 0 if they count.
+fn self_pairs(model: &Model, label: impl Fn(usize) -> usize + Sync) -> f64 {
+    if model.counts_self_pairs() {
+        return 0.0;
     }
-    let bins: Vec<u16> = x.iter().map(|&l| number[usize::from(l)]).collect();
-    let pairs = used.iter().flat_map(|&i| used.iter().map(move |&j| (i, j)));
-    let table: Vec<f32> = pairs.map(|(i, j)| mu.cost(i, j)).collect();
-    let mut sums = vec![0.0; x.len()];
-    model.pairwise().apply_binned(
-        Binned { bins: &bins, count: used.len(), table: &table },
-        &mut sums,
-        scratch,
-    );
-    reduce::sum(&sums)
+    model.pairwise().diagonal();
+    reduce::sum_by(model.pixels(), reduce::CHUNK, |a| model.self_cost(a, label(a)))
 }
 
 /// The same sum when a table over all labels would be too large: a block of labels at a time.

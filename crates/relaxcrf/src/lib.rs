@@ -88,7 +88,10 @@ pub mod solve {
     pub use crate::methods::{METHODS, Method, MethodInfo, MethodOption, Pipeline, updates};
     pub use crate::model::trees;
     pub use crate::rows::simplex;
-    pub use crate::run::{Bound, LeftOut, Progress, ScoredLabeling, Solution, Solve, mean_field_beliefs};
+    pub use crate::run::{
+        Bound, LeftOut, MeanFieldBuffers, Progress, ScoredLabeling, Solution, Solve, mean_field_beliefs,
+        mean_field_update,
+    };
     pub use crate::solver::{Counts, Settings, Status};
 }
 

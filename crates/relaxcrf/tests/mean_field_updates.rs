@@ -11,7 +11,7 @@ use relaxcrf::filter::fused::{FusedTerm, Tables};
 use relaxcrf::filter::{Direction, Scaling, Workspace};
 use relaxcrf::model::{Compatibility, FilterKind, Normalization};
 use relaxcrf::solve::updates::{NEGLIGIBLE, Updates};
-use relaxcrf::solve::{Settings, Solution, Solve, Status, mean_field_beliefs};
+use relaxcrf::solve::{MeanFieldBuffers, Settings, Solution, Solve, Status, mean_field_beliefs};
 use relaxcrf::{Beliefs, Model, ModelBuilder};
 
 const WIDTH: usize = 90;
@@ -106,7 +106,13 @@ fn solve_and_the_direct_entry_return_exactly_the_beliefs_of_the_updates() {
             let solution = run(&model, &format!("mf{updates}"), &Settings::default());
             let expected = by_updates(&model, &unary, updates);
             assert!(solution.beliefs.as_slice() == expected, "{what}, {updates} updates");
-            let direct = mean_field_beliefs(&model, updates, &AtomicBool::new(false)).unwrap();
+            let direct = mean_field_beliefs(
+                &model,
+                updates,
+                &AtomicBool::new(false),
+                &mut MeanFieldBuffers::default(),
+            )
+            .unwrap();
             assert!(direct == solution.beliefs, "{what}, {updates} updates, directly");
             assert_eq!(solution.iterations, updates);
             assert_eq!(solution.status, Status::MaxIterations);
@@ -177,9 +183,11 @@ fn run_out_of_time_has_the_beliefs_of_its_first_update() {
 #[test]
 fn direct_entry_returns_after_the_update_in_which_it_is_stopped() {
     let (_, model, unary) = problems().remove(0);
-    let stopped = mean_field_beliefs(&model, 10, &AtomicBool::new(true)).unwrap();
+    let stopped =
+        mean_field_beliefs(&model, 10, &AtomicBool::new(true), &mut MeanFieldBuffers::default()).unwrap();
     assert!(stopped.as_slice() == by_updates(&model, &unary, 1));
-    let none = mean_field_beliefs(&model, 0, &AtomicBool::new(false)).unwrap();
+    let none =
+        mean_field_beliefs(&model, 0, &AtomicBool::new(false), &mut MeanFieldBuffers::default()).unwrap();
     assert_eq!(none, Beliefs::from_energies(model.unary(), model.labels()));
 }
 
@@ -232,7 +240,8 @@ fn models_without_a_fast_path_take_the_plain_one() {
     for (what, model) in models {
         let solution = run(&model, "mf4", &Settings::default());
         assert!(solution.trace.iter().all(|p| p.objective.is_finite()), "{what}");
-        let direct = mean_field_beliefs(&model, 4, &AtomicBool::new(false)).unwrap();
+        let direct =
+            mean_field_beliefs(&model, 4, &AtomicBool::new(false), &mut MeanFieldBuffers::default()).unwrap();
         assert!(direct == solution.beliefs, "{what}");
     }
 }

@@ -10,7 +10,7 @@ mod windows;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::model::Compatibility;
+use relaxcrf::model::{Compatibility, KernelCost, KernelOptions};
 use relaxcrf::{Image, Labeling, Model, ModelBuilder};
 use relaxcrf_io as io;
 use relaxcrf_io::Window;
@@ -25,7 +25,7 @@ pub use self::values::{energies as energies_of_values, labels_of_channels, note_
 pub use self::windows::UnaryWindows;
 use crate::messages::Messages;
 use crate::options::{ModelOptions, UnaryOptions};
-use crate::specs::CompatSpec;
+use crate::specs::{CompatSpec, CostSpec};
 
 /// A model made from files, and what the files say that the model does not.
 pub struct Input {
@@ -91,8 +91,9 @@ pub fn builder(image: &Image, labels: usize, args: &ModelOptions, seed: u64) -> 
         .compatibility(compatibility)
         .filter(args.filter)
         .normalization(args.normalization.unwrap_or_default());
-    for kernel in args.kernels(&image.data) {
-        builder = builder.kernel(kernel);
+    for (kernel, cost) in args.kernels(&image.data).into_iter().zip(args.kernel_costs()) {
+        let cost = cost.map_or(Ok(KernelCost::Shared), |cost| kernel_cost(cost, labels))?;
+        builder = builder.kernel_with(kernel, KernelOptions { cost, normalization: None });
     }
     Ok(if args.calibrate { builder.calibrate(seed) } else { builder })
 }
@@ -115,6 +116,14 @@ pub fn labeling(path: &Path, image_path: &Path, model: &Model, values: &LabelVal
     let labeling = Labeling::new(values.labels(&map.labels).into_owned());
     labeling.check(model.pixels(), model.labels()).with_context(|| path.display().to_string())?;
     Ok(labeling)
+}
+
+/// The label cost of one kernel.
+fn kernel_cost(spec: &CostSpec, labels: usize) -> Result<KernelCost> {
+    Ok(match spec {
+        CostSpec::Potts(scale) => KernelCost::Potts(*scale),
+        CostSpec::Table(table) => KernelCost::Matrix(compatibility(table, labels)?),
+    })
 }
 
 fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {

@@ -7,30 +7,72 @@ use relaxcrf::model::{Features, Kernel};
 
 use super::{Parsed, extension};
 
-/// `SIGMA:WEIGHT`, sigma being one number or `SX,SY`.
+/// `SIGMA:WEIGHT` or `SIGMA:WEIGHT:COST`, sigma being one number or `SX,SY`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GaussianSpec {
     sigma: Vec<f32>,
     weight: f32,
+    cost: Option<CostSpec>,
 }
 
-/// `SIGMA_XY:SIGMA_RGB:WEIGHT`; both sigmas may be lists, one number per axis or channel.
+/// `SIGMA_XY:SIGMA_RGB:WEIGHT` or with `:COST`; both sigmas may be lists, one number per axis or channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BilateralSpec {
     sigma: Vec<f32>,
     sigma_color: Vec<f32>,
     weight: f32,
+    cost: Option<CostSpec>,
+}
+
+/// The label cost of one kernel: what `--compat` takes, or `potts:S`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CostSpec {
+    /// `S` for different labels; a negative number favours them.
+    Potts(f32),
+    /// Any other label cost.
+    Table(CompatSpec),
+}
+
+impl FromStr for CostSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Parsed<Self> {
+        let Some(scale) = text.strip_prefix("potts:") else { return text.parse().map(Self::Table) };
+        match number(scale, "label cost")? {
+            scale if scale.is_finite() => Ok(Self::Potts(scale)),
+            _ => Err(format!("label cost is {scale}; expected a finite number")),
+        }
+    }
+}
+
+impl std::fmt::Display for CostSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            Self::Potts(scale) => write!(f, "potts:{scale}"),
+            Self::Table(costs) => write!(f, "{costs}"),
+        }
+    }
+}
+
+/// What a kernel's text ends with.
+fn cost_suffix(cost: Option<&CostSpec>) -> String {
+    cost.map_or(String::new(), |cost| format!(":{cost}"))
 }
 
 impl GaussianSpec {
     /// One standard deviation for both axes.
     pub fn new(sigma: f32, weight: f32) -> Self {
-        Self { sigma: vec![sigma], weight }
+        Self { sigma: vec![sigma], weight, cost: None }
     }
 
     /// The way it is typed.
     pub fn flag(&self) -> String {
-        format!("--gaussian {}:{}", list(&self.sigma), self.weight)
+        format!("--gaussian {}:{}{}", list(&self.sigma), self.weight, cost_suffix(self.cost.as_ref()))
+    }
+
+    /// Its label cost, if it has one of its own.
+    pub fn cost(&self) -> Option<&CostSpec> {
+        self.cost.as_ref()
     }
 
     /// The same with half the weight.
@@ -47,12 +89,18 @@ impl GaussianSpec {
 impl BilateralSpec {
     /// One standard deviation for both axes, one for all channels.
     pub fn new(sigma: f32, sigma_color: f32, weight: f32) -> Self {
-        Self { sigma: vec![sigma], sigma_color: vec![sigma_color], weight }
+        Self { sigma: vec![sigma], sigma_color: vec![sigma_color], weight, cost: None }
     }
 
     /// The way it is typed.
     pub fn flag(&self) -> String {
-        format!("--bilateral {}:{}:{}", list(&self.sigma), list(&self.sigma_color), self.weight)
+        let cost = cost_suffix(self.cost.as_ref());
+        format!("--bilateral {}:{}:{}{cost}", list(&self.sigma), list(&self.sigma_color), self.weight)
+    }
+
+    /// Its label cost, if it has one of its own.
+    pub fn cost(&self) -> Option<&CostSpec> {
+        self.cost.as_ref()
     }
 
     /// The same with half the weight.
@@ -81,10 +129,15 @@ impl FromStr for GaussianSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Parsed<Self> {
-        match text.split(':').collect::<Vec<_>>()[..] {
-            [sigma, weight] => Ok(Self { sigma: sigmas(sigma, "sigma")?, weight: kernel_weight(weight)? }),
+        match text.splitn(3, ':').collect::<Vec<_>>()[..] {
+            [sigma, weight, ref cost @ ..] => Ok(Self {
+                sigma: sigmas(sigma, "sigma")?,
+                weight: kernel_weight(weight)?,
+                cost: cost.first().map(|cost| cost.parse()).transpose()?,
+            }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; expected SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT)",
+                "has {} part(s) separated by `:`; expected SIGMA:WEIGHT, such as 3:1.5 (or SX,SY:WEIGHT, or with a label \
+                 cost of its own SIGMA:WEIGHT:COST)",
                 parts.len()
             )),
         }
@@ -95,14 +148,16 @@ impl FromStr for BilateralSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Parsed<Self> {
-        match text.split(':').collect::<Vec<_>>()[..] {
-            [sigma, color, weight] => Ok(Self {
+        match text.splitn(4, ':').collect::<Vec<_>>()[..] {
+            [sigma, color, weight, ref cost @ ..] => Ok(Self {
                 sigma: sigmas(sigma, "sigma_xy")?,
                 sigma_color: sigmas(color, "sigma_rgb")?,
                 weight: kernel_weight(weight)?,
+                cost: cost.first().map(|cost| cost.parse()).transpose()?,
             }),
             ref parts => Err(format!(
-                "has {} part(s) separated by `:`; expected SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5",
+                "has {} part(s) separated by `:`; expected SIGMA_XY:SIGMA_RGB:WEIGHT, such as 80:13:5 (or with a label cost \
+                 of its own SIGMA_XY:SIGMA_RGB:WEIGHT:COST)",
                 parts.len()
             )),
         }
@@ -194,13 +249,14 @@ mod tests {
     #[test]
     fn kernels_are_read_with_single_numbers_or_lists() {
         assert_eq!("3:1.5".parse(), Ok(GaussianSpec::new(3.0, 1.5)));
-        assert_eq!("3,4:1".parse(), Ok(GaussianSpec { sigma: vec![3.0, 4.0], weight: 1.0 }));
+        assert_eq!("3,4:1".parse(), Ok(GaussianSpec { sigma: vec![3.0, 4.0], weight: 1.0, cost: None }));
         assert_eq!("80:13:5".parse(), Ok(BilateralSpec::new(80.0, 13.0, 5.0)));
         let lists: BilateralSpec = "8,9:1,2,3:0".parse().unwrap();
         assert_eq!((lists.sigma.len(), lists.widest_color()), (2, 3.0));
         for (bad, why) in [
             ("3", "1 part"),
-            ("3:1:2", "3 part"),
+            ("3:1:2", "a number is no table"),
+            ("3:1:potts:nan", "label cost is nan"),
             ("-3:1", "-3"),
             ("0:1", "positive"),
             ("nan:1", "positive"),
@@ -217,6 +273,20 @@ mod tests {
         for bad in ["80:13", "80:0:1", "80:13:nan", "80::1", ""] {
             assert!(bad.parse::<BilateralSpec>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn kernels_take_a_label_cost_behind_their_weight() {
+        for text in ["3:1.5:linear:2", "3:1.5:potts:-0.5", "3:1.5:w:1,2", "3:1.5:m.npy", "3:1.5"] {
+            let spec: GaussianSpec = text.parse().unwrap();
+            assert_eq!(spec.flag(), format!("--gaussian {text}"));
+            assert_eq!(spec.cost().is_some(), text != "3:1.5");
+        }
+        let spec: BilateralSpec = "80:13:5:potts:2".parse().unwrap();
+        assert_eq!(
+            (spec.cost(), spec.halved().flag()),
+            (Some(&CostSpec::Potts(2.0)), "--bilateral 80:13:2.5:potts:2".into())
+        );
     }
 
     #[test]

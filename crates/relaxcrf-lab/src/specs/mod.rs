@@ -8,7 +8,7 @@ mod kernels;
 use std::path::Path;
 
 pub use self::experiments::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
-pub use self::kernels::{BilateralSpec, CompatSpec, GaussianSpec};
+pub use self::kernels::{BilateralSpec, CompatSpec, CostSpec, GaussianSpec};
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;

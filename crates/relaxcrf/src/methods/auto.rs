@@ -7,6 +7,7 @@ use crate::reductions::open_pixels;
 /// The row of `auto`.
 pub(super) const ROW: MethodInfo = MethodInfo {
     iterations: |_| 0,
+    any_kernel_costs: true,
     answer: Answer::BestSeen,
     // The most of what it may choose, and the beliefs that it starts from.
     bytes: |problem| {

@@ -23,6 +23,7 @@ const INNER_SHARE: f64 = 0.1;
 /// The row of `dc-gen`.
 pub(super) const ROW: MethodInfo = MethodInfo {
     iterations: |_| 30,
+    any_kernel_costs: true,
     tolerance: 1e-7,
     bytes: |problem| problem.arrays(6),
     used_percent: 100,

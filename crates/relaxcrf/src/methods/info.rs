@@ -41,6 +41,8 @@ pub struct MethodInfo {
     pub(super) preferred_filter: FilterKind,
     /// Whether it uses the row sums and the diagonal of K.
     pub(super) needs_row_sums: bool,
+    /// Whether it takes kernels with different label costs.
+    pub(super) any_kernel_costs: bool,
     /// Bytes that it allocates besides the beliefs and the evaluation of labellings, at most.
     pub(super) bytes: fn(&Problem) -> u64,
     /// Percent of them that a run has been seen to use.
@@ -72,6 +74,7 @@ impl MethodInfo {
             answer: Answer::LowestOwn,
             preferred_filter: FilterKind::Auto,
             needs_row_sums: true,
+            any_kernel_costs: false,
             bytes: |_| 0,
             used_percent: 80,
             fits: |_, _| Ok(()),

@@ -29,6 +29,7 @@ const MAX_UPDATES: usize = 10_000;
 /// The row of `mf`.
 pub(super) const TO_CONVERGENCE: MethodInfo = MethodInfo {
     iterations: |_| 200,
+    any_kernel_costs: true,
     tolerance: 1e-7,
     answer: Answer::Beliefs,
     needs_row_sums: false,
@@ -47,6 +48,7 @@ pub(super) const UPDATES: MethodInfo = MethodInfo {
     options: &[MethodOption::count("updates", "number of updates", (1, MAX_UPDATES), 5)],
     name_prefix: Some("mf"),
     iterations: |options| options.count("updates"),
+    any_kernel_costs: true,
     // Every update is made, whatever it changes.
     tolerance: -1.0,
     answer: Answer::Beliefs,
@@ -128,9 +130,8 @@ fn update_points(model: &Model, points: Block, y: &[f32], step: f32, next: &mut 
     let range = points.first * labels..(points.first + points.count) * labels;
     let (linear, old) = (&model.linear()[range.clone()], &y[range]);
     let rows = &mut points.rows[..points.count * stride];
-    let mu = model.compatibility();
     let mut pairwise = 0.0f64;
-    if mu.is_potts() && step == 1.0 {
+    if model.compatibility().is_potts() && !model.has_kernel_costs() && step == 1.0 {
         // The sum of the row is the same for all labels: softmax does not see it.
         pairwise += rows::potts_value(rows, stride, labels, old);
         let own = rows::softmax_rows_with_value(rows, stride, labels, 2.0, Some(linear));
@@ -142,7 +143,7 @@ fn update_points(model: &Model, points: Block, y: &[f32], step: f32, next: &mut 
     for ((row, next), (linear, old)) in
         rows.chunks_exact_mut(stride).zip(next.chunks_exact_mut(labels)).zip(given)
     {
-        mu.multiply(&row[..labels], next);
+        model.messages_of(&row[..labels], next);
         pairwise += f64::from(row_sum([old, &next[..labels]], |[y, k]| y * k));
         for (i, v) in row[..labels].iter_mut().enumerate() {
             let full = -linear[i] - 2.0 * next[i];

@@ -55,6 +55,13 @@ impl Method {
 
     /// Fails if the method is not valid for this model.
     pub(crate) fn require_fit(&self, model: &Model) -> Result<()> {
+        if model.has_kernel_costs() && !self.info.any_kernel_costs {
+            return Err(Error::Method {
+                method: self.to_string(),
+                why: "the kernels have different label costs, and it needs one for all".into(),
+                instead: "`mf`, `qp+dc-gen` or `auto`, or costs that are multiples of one another".into(),
+            });
+        }
         (self.info.fits)(model, &self.options)
     }
 

@@ -29,6 +29,7 @@ pub(super) const BOUND_ALLOWANCE: f64 = 3e-7;
 pub(super) const ROW: MethodInfo = MethodInfo {
     options: &[MethodOption::flag("fw", "Frank-Wolfe instead of accelerated projected gradient")],
     iterations: |_| 60,
+    any_kernel_costs: true,
     tolerance: 1e-6,
     bytes: |problem| problem.arrays(4),
     used_percent: 100,
@@ -274,7 +275,7 @@ impl Solver for FrankWolfe<'_> {
                 move_[i] = vertex[at] - y[at];
                 filtered_move[i] = vertex_filtered[at] - filtered[at];
             }
-            quadratic.product(filtered_move, move_, c[a], product);
+            quadratic.product(a, filtered_move, move_, c[a], product);
             product.iter().zip(move_.iter()).map(|(&p, &m)| f64::from(p) * f64::from(m)).sum()
         });
         // Next to a vertex rounding can make the gap negative, and the curvature is next to nothing there.

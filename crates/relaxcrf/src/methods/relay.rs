@@ -38,8 +38,10 @@ impl std::ops::AddAssign for Sums {
 impl<'m> Relay<'m> {
     pub fn new(model: &'m Model) -> Self {
         match model.pairwise().sweep(model.labels()) {
-            // A sweep's rows hold whole groups of eight labels.
-            Some(sweep) if model.labels() > 1 => Self::Swept { sweep, tables: Tables::default() },
+            // A sweep's rows hold whole groups of eight labels, and add up over the kernels before costs come in.
+            Some(sweep) if model.labels() > 1 && !model.has_kernel_costs() => {
+                Self::Swept { sweep, tables: Tables::default() }
+            }
             _ => Self::Stored { filtered: Vec::new() },
         }
     }

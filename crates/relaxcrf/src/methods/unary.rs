@@ -8,6 +8,7 @@ use relaxcrf_filter::reduce;
 /// The row of `unary`.
 pub(super) const ROW: MethodInfo = MethodInfo {
     iterations: |_| 1,
+    any_kernel_costs: true,
     tolerance: f64::INFINITY,
     answer: Answer::Beliefs,
     needs_row_sums: false,

@@ -21,6 +21,7 @@ use rayon::prelude::*;
 
 use self::run::Run;
 pub(super) use self::solver::FromStart;
+pub(crate) use self::solver::on_lattices;
 use crate::rows::simplex::{keep_points, softmax_points};
 use crate::rows::{self, LARGEST_LOGIT};
 use relaxcrf_filter::POINTS_PER_BLOCK;
@@ -106,16 +107,21 @@ impl<'a> Updates<'a> {
     /// The beliefs after `iterations` updates (at least one) of `softmax(-φ)`, or after fewer if told to stop.
     pub fn run(&self, iterations: usize, stop: &AtomicBool, tables: &mut Tables) -> Vec<f32> {
         let mut q = vec![0.0; self.points * self.labels];
-        let Some(mut run) = Run::new(self.clone(), iterations, std::mem::take(tables)) else { return q };
+        self.run_into(iterations, stop, tables, &mut q);
+        q
+    }
+
+    /// [`Updates::run`] with the beliefs written into `q`.
+    pub(crate) fn run_into(&self, iterations: usize, stop: &AtomicBool, tables: &mut Tables, q: &mut [f32]) {
+        let Some(mut run) = Run::new(self.clone(), iterations, std::mem::take(tables)) else { return };
         for _ in 0..iterations {
             run.step();
             if stop.load(Ordering::Relaxed) {
                 break;
             }
         }
-        run.read(&mut q);
+        run.read(q);
         *tables = run.into_tables();
-        q
     }
 
     /// How often a run of so many updates looks for labels to drop.

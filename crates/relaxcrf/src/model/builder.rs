@@ -5,8 +5,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::compatibility::Compatibility;
+use super::coupling::Coupling;
 use super::kernel::{Features, Grid, Kernel};
-use super::pairwise::{Normalization, Pairwise};
+use super::kernel_cost::KernelOptions;
+use super::pairwise::{Normalization, Pairwise, Term, TermPlan};
 use super::plan::FilterKind;
 use super::size::require_for_kernels;
 use super::{Model, unary};
@@ -23,11 +25,12 @@ pub struct ModelBuilder {
     grid: Grid,
     labels: usize,
     unary: Option<Vec<f32>>,
-    kernels: Vec<Kernel>,
+    kernels: Vec<(Kernel, KernelOptions)>,
     compatibility: Option<Compatibility>,
     filter: FilterKind,
     normalization: Normalization,
     calibrate: Option<u64>,
+    self_pairs: bool,
 }
 
 impl ModelBuilder {
@@ -47,6 +50,7 @@ impl ModelBuilder {
             filter: FilterKind::default(),
             normalization: Normalization::default(),
             calibrate: None,
+            self_pairs: false,
         }
     }
 
@@ -94,8 +98,23 @@ impl ModelBuilder {
     }
 
     /// Adds a kernel in full generality.
-    pub fn kernel(mut self, kernel: Kernel) -> Self {
-        self.kernels.push(kernel);
+    pub fn kernel(self, kernel: Kernel) -> Self {
+        self.kernel_with(kernel, KernelOptions::default())
+    }
+
+    /// Adds a kernel with a label cost or a normalisation of its own.
+    ///
+    /// Energies, `mf`, `qp` and `dc-gen` take any label costs of kernels. Costs that are multiples of one another, such as
+    /// Potts costs of different strength, count as weights, and every method takes them.
+    pub fn kernel_with(mut self, kernel: Kernel, options: KernelOptions) -> Self {
+        self.kernels.push((kernel, options));
+        self
+    }
+
+    /// Counts every pixel as its own neighbour in energies and messages, as the common code does. This changes nothing
+    /// where equal labels cost nothing.
+    pub fn count_self_pairs(mut self) -> Self {
+        self.self_pairs = true;
         self
     }
 
@@ -146,18 +165,22 @@ impl ModelBuilder {
                 format!("the model's {}", self.labels),
             ));
         }
-        require_for_kernels(&self.grid, &self.kernels, self.filter)?;
+        require_for_kernels(&self.grid, self.kernels.iter().map(|k| &k.0), self.filter)?;
         let calibrated = self.calibrate.map(|seed| (CALIBRATION_SAMPLES, seed));
-        let pairwise = Pairwise::new(self.grid, self.kernels, self.filter, self.normalization, calibrated)?;
-        check_strength(&pairwise, &compatibility)?;
-        Ok(Model::assemble(sizes, unary, Arc::new(pairwise), compatibility))
+        let plan = TermPlan { filter: self.filter, normalization: self.normalization, calibrated };
+        let terms = self.kernels.into_iter().map(|(kernel, options)| {
+            options.cost.check(self.labels)?;
+            Ok(Arc::new(Term::new(&self.grid, kernel, options, plan)?))
+        });
+        let terms = terms.collect::<Result<_>>()?;
+        let coupling = Coupling::new(self.grid, terms, plan, compatibility, self.self_pairs)?;
+        Ok(Model::assemble(unary, coupling))
     }
 }
 
 /// Fails if what the neighbours of a pixel cost in all would overflow when solvers add it up over labels.
-fn check_strength(pairwise: &Pairwise, compatibility: &Compatibility) -> Result<()> {
+pub(super) fn check_strength(pairwise: &Pairwise, cost: f32) -> Result<()> {
     const LARGEST: f32 = 1e30;
-    let cost = compatibility.largest_cost();
     // A bound far below saves a filter call.
     if pairwise.row_sum_bound() * cost.max(1.0) < 1e-6 * LARGEST {
         return Ok(());

@@ -1,10 +1,11 @@
 //! The pairwise operator: a weighted sum of normalised kernels, as one linear map.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use rayon::prelude::*;
 
 use super::kernel::{Features, Grid, Kernel};
+use super::kernel_cost::KernelOptions;
 use super::plan::{self, FilterKind};
 use crate::error::{Error, Result};
 use relaxcrf_filter::fused::{FusedPass, FusedTerm};
@@ -56,6 +57,8 @@ impl std::fmt::Display for Normalization {
 #[derive(Debug)]
 pub struct Term {
     kernel: Kernel,
+    options: KernelOptions,
+    normalization: Normalization,
     /// As laid out for the filter; empty if the kernel itself holds them.
     features: Vec<f32>,
     dims: usize,
@@ -68,9 +71,45 @@ pub struct Term {
 }
 
 impl Term {
+    /// Checks a kernel and builds its filter.
+    pub(super) fn new(grid: &Grid, kernel: Kernel, options: KernelOptions, plan: TermPlan) -> Result<Self> {
+        let (features, dims) = kernel.lay_out(grid)?;
+        let choice = plan::choose(plan.filter, &kernel, &grid.whole);
+        let filter = plan::build(choice, &kernel, &features, dims, &grid.sizes)?;
+        let normalization = options.normalization.unwrap_or(plan.normalization);
+        let (left, right) = scalings(normalization, filter.as_ref());
+        let calibration = plan
+            .calibrated
+            .map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed))
+            .transpose()?;
+        // A normalised kernel has no scale of its own.
+        let scale = match (normalization, &calibration) {
+            (Normalization::None, Some(c)) => c.scale,
+            _ => 1.0,
+        };
+        let gain = kernel.weight * scale;
+        let features = if matches!(kernel.features, Features::Given { .. }) { Vec::new() } else { features };
+        Ok(Self { kernel, options, normalization, features, dims, filter, left, right, gain, calibration })
+    }
+
     /// The kernel as stated.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
+    }
+
+    /// What the kernel has of its own, as stated.
+    pub fn options(&self) -> &KernelOptions {
+        &self.options
+    }
+
+    /// A short text such as `bilateral 80:13:10`.
+    pub fn describe(&self) -> String {
+        self.kernel.describe() + &self.options.cost.describe()
+    }
+
+    /// Weight times calibrated scale.
+    pub(super) fn gain(&self) -> f32 {
+        self.gain
     }
 
     /// The operator behind it.
@@ -97,9 +136,9 @@ impl Term {
     }
 
     /// An upper bound on the row sums of the scaled operator, up to rounding; infinite if none is known.
-    fn row_sum_bound(&self, normalization: Normalization) -> f32 {
+    fn row_sum_bound(&self) -> f32 {
         // With n = K·1, the largest n is that of the smallest factor.
-        let factors = match normalization {
+        let factors = match self.normalization {
             Normalization::None => return f32::INFINITY,
             // Rows of n^-1/2 K n^-1/2 add up to at most sqrt(n_a / least n).
             Normalization::Symmetric | Normalization::Before => self.right.as_deref(),
@@ -117,13 +156,25 @@ impl Term {
         }
     }
 
-    fn scaling(&self, direction: Direction, add: bool) -> Scaling<'_> {
+    /// The scalings round the filter, with a factor of the weight.
+    fn scaling(&self, direction: Direction, factor: f32, add: bool) -> Scaling<'_> {
         let (left, right) = (self.left.as_deref(), self.right.as_deref());
+        let gain = self.gain * factor;
         match direction {
-            Direction::Forward => Scaling { left, right, gain: self.gain, add },
-            Direction::Transposed => Scaling { left: right, right: left, gain: self.gain, add },
+            Direction::Forward => Scaling { left, right, gain, add },
+            Direction::Transposed => Scaling { left: right, right: left, gain, add },
         }
     }
+}
+
+/// How the filter of a kernel is built.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TermPlan {
+    pub filter: FilterKind,
+    /// Of kernels without a normalisation of their own.
+    pub normalization: Normalization,
+    /// Number of sampled points and seed of a calibration.
+    pub calibrated: Option<(usize, u64)>,
 }
 
 /// `K = Σ_m w_m K_m`, self pairs included.
@@ -131,7 +182,9 @@ impl Term {
 pub struct Pairwise {
     grid: Grid,
     points: usize,
-    terms: Vec<Term>,
+    terms: Vec<Arc<Term>>,
+    /// One factor of each kernel's weight, from its label cost.
+    factors: Vec<f32>,
     /// Computed when first needed, like the diagonal.
     row_sums: OnceLock<Vec<f32>>,
     diagonal: OnceLock<Vec<f32>>,
@@ -140,68 +193,52 @@ pub struct Pairwise {
 }
 
 impl Pairwise {
-    /// Builds the filters.
+    /// The sum of kernels with these factors of their weights.
     pub(super) fn new(
         grid: Grid,
-        kernels: Vec<Kernel>,
-        kind: FilterKind,
+        terms: Vec<Arc<Term>>,
+        factors: Vec<f32>,
         normalization: Normalization,
-        calibrated: Option<(usize, u64)>,
-    ) -> Result<Self> {
-        let terms = kernels
-            .into_iter()
-            .map(|kernel| {
-                let (features, dims) = kernel.lay_out(&grid)?;
-                let choice = plan::choose(kind, &kernel, &grid.whole);
-                let filter = plan::build(choice, &kernel, &features, dims, &grid.sizes)?;
-                let (left, right) = scalings(normalization, filter.as_ref());
-                let calibration = calibrated
-                    .map(|(samples, seed)| calibrate(filter.as_ref(), &features, dims, samples, seed))
-                    .transpose()?;
-                // A normalised kernel has no scale of its own.
-                let scale = match (normalization, &calibration) {
-                    (Normalization::None, Some(c)) => c.scale,
-                    _ => 1.0,
-                };
-                let gain = kernel.weight * scale;
-                let features =
-                    if matches!(kernel.features, Features::Given { .. }) { Vec::new() } else { features };
-                Ok(Term { kernel, features, dims, filter, left, right, gain, calibration })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        Ok(Self::of_terms(grid, terms, normalization))
+    ) -> Self {
+        let points = grid.sizes.iter().product();
+        let symmetric = terms.iter().all(|t| {
+            matches!(t.normalization, Normalization::None | Normalization::Symmetric)
+                && t.filter.is_symmetric()
+        });
+        let (row_sums, diagonal) = (OnceLock::new(), OnceLock::new());
+        Self { grid, points, terms, factors, row_sums, diagonal, symmetric, normalization }
     }
 
-    fn of_terms(grid: Grid, terms: Vec<Term>, normalization: Normalization) -> Self {
-        let points = grid.sizes.iter().product();
-        let symmetric = matches!(normalization, Normalization::None | Normalization::Symmetric)
-            && terms.iter().all(|t| t.filter.is_symmetric());
-        let (row_sums, diagonal) = (OnceLock::new(), OnceLock::new());
-        Self { grid, points, terms, row_sums, diagonal, symmetric, normalization }
+    /// Every kernel with its factor.
+    fn scaled_terms(&self) -> impl Iterator<Item = (&Term, f32)> {
+        self.terms.iter().map(Arc::as_ref).zip(self.factors.iter().copied())
     }
 
     /// The operator between some of the points: every entry is between zero and the whole operator's, to which it is close
     /// where the points lie together. `None` where that would be no faster.
     pub(super) fn among(&self, points: &[usize]) -> Option<Self> {
         let subset: Vec<u32> = points.iter().map(|&a| a as u32).collect();
-        let term = |t: &Term| {
+        let term = |t: &Arc<Term>| {
             let rows: Vec<f32> =
                 points.iter().flat_map(|&a| &t.features()[a * t.dims..(a + 1) * t.dims]).copied().collect();
             let some =
                 |all: &Option<Vec<f32>>| all.as_ref().map(|all| points.iter().map(|&a| all[a]).collect());
-            Some(Term {
+            Some(Arc::new(Term {
                 filter: t.filter.subset(&subset)?,
                 kernel: Kernel { features: Features::Given { rows, dims: t.dims }, weight: t.kernel.weight },
+                options: t.options.clone(),
+                normalization: t.normalization,
                 features: Vec::new(),
                 dims: t.dims,
                 left: some(&t.left),
                 right: some(&t.right),
                 gain: t.gain,
                 calibration: None,
-            })
+            }))
         };
         let terms = self.terms.iter().map(term).collect::<Option<_>>()?;
-        Some(Self::of_terms(Grid::whole(&[points.len()]), terms, self.normalization))
+        let grid = Grid::whole(&[points.len()]);
+        Some(Self::new(grid, terms, self.factors.clone(), self.normalization))
     }
 
     fn find_row_sums(&self) -> Vec<f32> {
@@ -212,8 +249,8 @@ impl Pairwise {
 
     fn find_diagonal(&self) -> Vec<f32> {
         let mut sum = vec![0.0; self.points];
-        for term in &self.terms {
-            let scaling = term.scaling(Direction::Forward, false);
+        for (term, factor) in self.scaled_terms() {
+            let scaling = term.scaling(Direction::Forward, factor, false);
             sum.par_iter_mut().zip(term.filter.diagonal()).enumerate().for_each(|(a, (s, k))| {
                 *s += scaling.out(a) * k * scaling.input(a);
             });
@@ -232,8 +269,13 @@ impl Pairwise {
     }
 
     /// The kernels.
-    pub fn terms(&self) -> &[Term] {
+    pub fn terms(&self) -> &[Arc<Term>] {
         &self.terms
+    }
+
+    /// The same kernels and one more, or with other factors of their weights.
+    pub(super) fn with_terms(&self, terms: Vec<Arc<Term>>, factors: Vec<f32>) -> Self {
+        Self::new(self.grid.clone(), terms, factors, self.normalization)
     }
 
     /// K·1.
@@ -243,7 +285,7 @@ impl Pairwise {
 
     /// An upper bound on all row sums, up to rounding, that needs no filter call. Infinite where none is known.
     pub(super) fn row_sum_bound(&self) -> f32 {
-        self.terms.iter().map(|term| term.row_sum_bound(self.normalization)).sum()
+        self.scaled_terms().map(|(term, factor)| factor * term.row_sum_bound()).sum()
     }
 
     /// K_aa, in closed form: never below the true diagonal.
@@ -259,14 +301,15 @@ impl Pairwise {
     /// At least the sum of K over all pairs, found without a filter call where kernels are normalised: their rows or
     /// columns then sum to one, or `Σ_ab K_ab / √(n_a n_b) ≤ Σ_ab K_ab (1/n_a + 1/n_b) / 2 = N`.
     pub(crate) fn weight_of_all_pairs(&self) -> f64 {
-        match self.normalization {
-            Normalization::None => f64::INFINITY,
-            // A little more, for rounding.
-            _ => 1.001 * self.points as f64 * self.terms.iter().map(|t| f64::from(t.gain)).sum::<f64>(),
+        if self.terms.iter().any(|t| t.normalization == Normalization::None) {
+            return f64::INFINITY;
         }
+        let gains = self.scaled_terms().map(|(t, factor)| f64::from(t.gain * factor));
+        // A little more, for rounding.
+        1.001 * self.points as f64 * gains.sum::<f64>()
     }
 
-    /// How the kernels are normalised.
+    /// How kernels are normalised that have no normalisation of their own.
     pub fn normalization(&self) -> Normalization {
         self.normalization
     }
@@ -283,9 +326,54 @@ impl Pairwise {
         if self.terms.is_empty() {
             out.fill(0.0);
         }
-        for (m, term) in self.terms.iter().enumerate() {
-            term.filter.apply(direction, x, channels, term.scaling(direction, m > 0), out, scratch);
+        for (m, (term, factor)) in self.scaled_terms().enumerate() {
+            term.filter.apply(direction, x, channels, term.scaling(direction, factor, m > 0), out, scratch);
         }
+    }
+
+    /// `out = K_m x` for one kernel.
+    pub(super) fn apply_term(
+        &self,
+        m: usize,
+        x: &[f32],
+        channels: usize,
+        out: &mut [f32],
+        scratch: &mut Workspace,
+    ) {
+        let scaling = self.terms[m].scaling(Direction::Forward, self.factors[m], false);
+        self.terms[m].filter.apply(Direction::Forward, x, channels, scaling, out, scratch);
+    }
+
+    /// `out = K_m x` for one kernel with its weight as stated, without the factor of its label cost.
+    pub(super) fn apply_stated_term(
+        &self,
+        m: usize,
+        x: &[f32],
+        channels: usize,
+        out: &mut [f32],
+        scratch: &mut Workspace,
+    ) {
+        let scaling = self.terms[m].scaling(Direction::Forward, 1.0, false);
+        self.terms[m].filter.apply(Direction::Forward, x, channels, scaling, out, scratch);
+    }
+
+    /// [`Pairwise::apply_binned`] for one kernel.
+    pub(super) fn apply_binned_term(
+        &self,
+        m: usize,
+        binned: Binned,
+        out: &mut [f32],
+        scratch: &mut Workspace,
+    ) {
+        let scaling = self.terms[m].scaling(Direction::Forward, self.factors[m], false);
+        binned_sums(self.terms[m].filter.as_ref(), binned, scaling, out, scratch);
+    }
+
+    /// The diagonal of one kernel.
+    pub(super) fn term_diagonal(&self, m: usize) -> Vec<f32> {
+        let scaling = self.terms[m].scaling(Direction::Forward, self.factors[m], false);
+        let diagonal = self.terms[m].filter.diagonal().into_iter().enumerate();
+        diagonal.map(|(a, k)| scaling.out(a) * k * scaling.input(a)).collect()
     }
 
     /// The operator as a sweep over `channels` values per point, if all kernels are lattices.
@@ -295,11 +383,12 @@ impl Pairwise {
 
     /// The kernels as terms of a sweep, if all are lattices.
     pub(crate) fn sweep_terms(&self) -> Option<Vec<FusedTerm<'_>>> {
-        fn term(t: &Term) -> Option<FusedTerm<'_>> {
-            let scaling = t.scaling(Direction::Forward, false);
-            t.filter.fused().map(|operator| FusedTerm { operator, scaling })
-        }
-        self.terms.iter().map(term).collect()
+        self.scaled_terms()
+            .map(|(t, factor)| {
+                let scaling = t.scaling(Direction::Forward, factor, false);
+                t.filter.fused().map(|operator| FusedTerm { operator, scaling })
+            })
+            .collect()
     }
 
     /// `out_a = Σ_b K_ab table[bin_a][bin_b]`.
@@ -307,8 +396,8 @@ impl Pairwise {
         if self.terms.is_empty() {
             out.fill(0.0);
         }
-        for (m, term) in self.terms.iter().enumerate() {
-            let scaling = term.scaling(Direction::Forward, m > 0);
+        for (m, (term, factor)) in self.scaled_terms().enumerate() {
+            let scaling = term.scaling(Direction::Forward, factor, m > 0);
             binned_sums(term.filter.as_ref(), binned, scaling, out, scratch);
         }
     }
@@ -327,8 +416,8 @@ impl Pairwise {
         if self.terms.is_empty() {
             out.fill(0.0);
         }
-        for (m, term) in self.terms.iter().enumerate() {
-            let scaling = term.scaling(Direction::Forward, m > 0);
+        for (m, (term, factor)) in self.scaled_terms().enumerate() {
+            let scaling = term.scaling(Direction::Forward, factor, m > 0);
             ordered(term.filter.as_ref(), x, channels, mode, scaling, out, scratch);
         }
     }
@@ -366,8 +455,8 @@ impl Pairwise {
     ) {
         let layers = Layers { values: x, cells };
         out.fill(0.0);
-        for term in &self.terms {
-            let scaling = term.scaling(Direction::Forward, true);
+        for (term, factor) in self.scaled_terms() {
+            let scaling = term.scaling(Direction::Forward, factor, true);
             softened_sums(term.filter.as_ref(), layers, scaling, out, scratch);
         }
         for ((o, &x), &d) in out.iter_mut().zip(x).zip(row_sums) {

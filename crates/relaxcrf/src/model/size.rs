@@ -1,5 +1,7 @@
 //! Bytes that kernels, and arrays beside them, take: known before anything is built.
 
+use std::sync::Arc;
+
 use super::Model;
 use super::kernel::{Grid, Kernel};
 use super::pairwise::Term;
@@ -101,7 +103,7 @@ pub struct Problem {
 impl Problem {
     /// That of running methods on a model: what its kernels take has been taken.
     pub(crate) fn of(model: &Model) -> Self {
-        let size = |term: &Term| {
+        let size = |term: &Arc<Term>| {
             let lattice = term.filter().fused().map(Fused::size);
             KernelSize { dims: 0, kept: 0, filter: FilterKind::Lattice, lattice }
         };
@@ -109,7 +111,7 @@ impl Problem {
             pixels: model.pixels(),
             labels: model.labels(),
             kernels: model.pairwise().terms().iter().map(size).collect(),
-            zero_diagonal: model.compatibility().has_zero_diagonal(),
+            zero_diagonal: model.has_zero_diagonal(),
         }
     }
 
@@ -170,7 +172,11 @@ impl Problem {
 }
 
 /// Fails if there is no memory for kernels, of which lattices of photographs are assumed.
-pub(crate) fn require_for_kernels(grid: &Grid, kernels: &[Kernel], filter: FilterKind) -> Result<()> {
+pub(crate) fn require_for_kernels<'k>(
+    grid: &Grid,
+    kernels: impl Iterator<Item = &'k Kernel>,
+    filter: FilterKind,
+) -> Result<()> {
     let points = grid.sizes.iter().product::<usize>();
     let (mut kept, mut building) = (0, 0);
     for kernel in kernels {

@@ -3,6 +3,9 @@
 //! All functions return one row of L energies per pixel. An energy of `+∞` forbids the label there.
 
 use crate::allocation::require;
+use rayon::prelude::*;
+use relaxcrf_filter::reduce;
+
 use crate::error::{Error, Result};
 
 /// Probabilities below this are raised to it, unless told otherwise: a zero from a network means
@@ -14,10 +17,23 @@ pub const DEFAULT_FLOOR: f32 = 1e-5;
 /// Values are clipped to `[floor, 1]`; with a floor of 0 a probability of 0 becomes a hard constraint.
 /// Rows need not sum to one.
 pub fn from_probabilities(rows: &[f32], labels: usize, floor: f32) -> Result<Vec<f32>> {
+    require_room(rows.len())?;
+    let mut rows = rows.to_vec();
+    make_energies(&mut rows, labels, floor)?;
+    Ok(rows)
+}
+
+/// Replaces probabilities by the energies that [`from_probabilities`] makes of them.
+pub fn make_energies(rows: &mut [f32], labels: usize, floor: f32) -> Result<()> {
     if !(0.0..1.0).contains(&floor) {
         return Err(Error::value("probability floor", floor, "at least 0 and below 1"));
     }
-    if let Some(at) = rows.iter().position(|&p| !(-1e-3..=1.0 + 1e-3).contains(&p)) {
+    let is_probability = |p: f32| (-1e-3..=1.0 + 1e-3).contains(&p);
+    // Without an early exit, which makes it vector code.
+    let all_are = |piece: &[f32]| piece.iter().fold(true, |all, &p| all & is_probability(p));
+    if !rows.par_chunks(reduce::CHUNK).all(all_are)
+        && let Some(at) = rows.iter().position(|&p| !is_probability(p))
+    {
         return Err(Error::Element {
             what: "probabilities".into(),
             got: rows[at].to_string(),
@@ -26,8 +42,10 @@ pub fn from_probabilities(rows: &[f32], labels: usize, floor: f32) -> Result<Vec
             fix: "are these scores (logits) or energies?".into(),
         });
     }
-    require_room(rows.len())?;
-    Ok(rows.iter().map(|&p| -p.clamp(floor, 1.0).ln()).collect())
+    rows.par_chunks_mut(reduce::CHUNK).for_each(|piece| {
+        piece.iter_mut().for_each(|p| *p = -p.clamp(floor, 1.0).ln());
+    });
+    Ok(())
 }
 
 /// Energies -log softmax(score) of score rows: logits of a network, or any "higher is better".

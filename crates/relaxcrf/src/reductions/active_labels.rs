@@ -195,7 +195,7 @@ impl ActiveRows {
     /// smaller problem then needs no more memory than the rows that are released.
     fn find(model: &Model, y: &[f32], z: &[f32]) -> Option<Self> {
         let labels = model.labels();
-        if !model.compatibility().is_potts() {
+        if !model.compatibility().is_potts() || model.has_kernel_costs() {
             return None;
         }
         let mut active = active_labels(y, labels)?;

@@ -15,7 +15,7 @@
 //! For other compatibilities C is a diagonal matrix that dominates μ, which is shifted first so that as
 //! little as possible needs dominating.
 
-use crate::model::{Compatibility, Model};
+use crate::model::{KernelCost, Model};
 use relaxcrf_filter::reduce::{self, RowValue};
 
 /// How μ and C enter.
@@ -25,6 +25,10 @@ enum Form {
     Negative,
     /// μ is replaced by μ - u 1' - 1 u', and C = diag(m) with m_i the absolute row sums of that.
     Dominated { u: Vec<f32>, m: Vec<f32> },
+    /// Every kernel has a label cost μ_k of its own, replaced by μ_k - 2 u_k 11'; C = diag(m) with m_i the largest of their
+    /// absolute row sums. Since beliefs sum to one, the shifts move `shift_a = Σ_k 2 u_k (K_k 1)_a` to the linear part.
+    /// What is filtered holds the costs already.
+    PerKernel { shift: Vec<f32>, m: Vec<f32> },
 }
 
 /// E_c without its c: that is given row by row.
@@ -55,7 +59,7 @@ impl<'m> Quadratic<'m> {
     /// The tightest form that fits the model's compatibility.
     pub fn new(model: &'m Model) -> Self {
         let mu = model.compatibility();
-        if mu.is_conditionally_negative() {
+        if mu.is_conditionally_negative() && !model.has_kernel_costs() {
             let curvature = if mu.is_potts() { 1.0 } else { mu.concavity() as f32 };
             let curvature = curvature.max(f32::MIN_POSITIVE);
             return Self { model, form: Form::Negative, curvature, zero_diagonal: mu.has_zero_diagonal() };
@@ -65,10 +69,26 @@ impl<'m> Quadratic<'m> {
 
     /// The form that is valid for any symmetric compatibility.
     pub fn dominated(model: &'m Model) -> Self {
-        let (u, m) = dominate(model.compatibility());
+        if let Some(costs) = model.kernel_costs() {
+            return Self::per_kernel(model, costs);
+        }
+        let costs = model.compatibility();
+        let (u, m) = dominate(costs.labels(), |i, j| costs.cost(i, j));
+        let (u, m) = (vec![u; costs.labels()], m);
         let curvature = m.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
         let zero_diagonal = model.compatibility().has_zero_diagonal();
         Self { model, form: Form::Dominated { u, m }, curvature, zero_diagonal }
+    }
+
+    fn per_kernel(model: &'m Model, costs: &[KernelCost]) -> Self {
+        let (mut shift, mut m) = (vec![0.0f32; model.pixels()], vec![0.0f32; model.labels()]);
+        for (k, cost) in costs.iter().enumerate() {
+            let (u, sums) = dominate(model.labels(), |i, j| cost.cost(i, j));
+            shift.iter_mut().zip(model.row_sums_of(k)).for_each(|(s, sum)| *s += 2.0 * u * sum);
+            m.iter_mut().zip(sums).for_each(|(m, sum)| *m = m.max(sum));
+        }
+        let curvature = m.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        Self { model, form: Form::PerKernel { shift, m }, curvature, zero_diagonal: false }
     }
 
     /// The problem.
@@ -95,7 +115,7 @@ impl<'m> Quadratic<'m> {
     pub fn lipschitz(&self) -> f32 {
         match self.form {
             Form::Negative => 2.05 * self.curvature,
-            Form::Dominated { .. } => 4.0 * self.curvature,
+            Form::Dominated { .. } | Form::PerKernel { .. } => 4.0 * self.curvature,
         }
     }
 
@@ -116,7 +136,7 @@ impl<'m> Quadratic<'m> {
                     *o += by * (mu.cost(i, i) - 2.0 * w);
                 }
             }
-            Form::Dominated { m, .. } => {
+            Form::Dominated { m, .. } | Form::PerKernel { m, .. } => {
                 for ((o, &v), &m) in out.iter_mut().zip(y).zip(m) {
                     *o += by * m * (2.0 * v - 1.0);
                 }
@@ -126,7 +146,7 @@ impl<'m> Quadratic<'m> {
 
     /// `out = μ (K y)_a + c C y_a`: half the gradient's quadratic part.
     #[inline(always)]
-    pub fn product(&self, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) {
+    pub fn product(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) {
         let mu = self.model.compatibility();
         match &self.form {
             Form::Negative if mu.is_potts() => {
@@ -151,6 +171,13 @@ impl<'m> Quadratic<'m> {
                     *o += c * m * v - u * sum - shifted;
                 }
             }
+            Form::PerKernel { shift, m } => {
+                // The shift of a row that does not sum to one, such as a direction, is in proportion to its sum.
+                let shift = shift[a] * y.iter().sum::<f32>();
+                for (((o, &k), &v), &m) in out.iter_mut().zip(filtered).zip(y).zip(m) {
+                    *o = k + c * m * v - shift;
+                }
+            }
         }
     }
 
@@ -160,13 +187,14 @@ impl<'m> Quadratic<'m> {
         match &self.form {
             Form::Negative => given + c * self.model.compatibility().cost(i, i),
             Form::Dominated { u, m } => given + 2.0 * self.model.pairwise().row_sums()[a] * u[i] - c * m[i],
+            Form::PerKernel { shift, m } => given + shift[a] - c * m[i],
         }
     }
 
     /// Writes the gradient row at pixel `a` and returns the pixel's share of E_c.
     #[inline(always)]
     pub fn gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
-        if self.model.compatibility().is_potts() {
+        if self.model.compatibility().is_potts() && !self.model.has_kernel_costs() {
             return self.potts_gradient(a, filtered, y, c, out);
         }
         self.any_gradient(a, filtered, y, c, out)
@@ -175,7 +203,7 @@ impl<'m> Quadratic<'m> {
     #[inline(always)]
     fn any_gradient(&self, a: usize, filtered: &[f32], y: &[f32], c: f32, out: &mut [f32]) -> Share {
         let labels = y.len();
-        self.product(filtered, y, c, out);
+        self.product(a, filtered, y, c, out);
         if matches!(self.form, Form::Negative) && self.zero_diagonal {
             let given = &self.model.linear()[a * labels..(a + 1) * labels];
             let pairs = reduce::row_sum([y, &*out], |[v, o]| v * o);
@@ -254,16 +282,13 @@ impl RowValue for Value<'_> {
 }
 
 /// The shift u (one number for all labels) that leaves the smallest absolute row sums, and these sums.
-fn dominate(mu: &Compatibility) -> (Vec<f32>, Vec<f32>) {
-    let labels = mu.labels();
-    let row_sums = |u: f32| -> Vec<f32> {
-        (0..labels).map(|i| (0..labels).map(|j| (mu.cost(i, j) - 2.0 * u).abs()).sum()).collect()
-    };
+fn dominate(labels: usize, cost: impl Fn(usize, usize) -> f32) -> (f32, Vec<f32>) {
     // The sum of all absolute values is smallest at a median of the entries.
-    let mut entries: Vec<f32> = (0..labels * labels).map(|k| mu.cost(k / labels, k % labels)).collect();
+    let mut entries: Vec<f32> = (0..labels * labels).map(|k| cost(k / labels, k % labels)).collect();
     entries.sort_by(f32::total_cmp);
     let u = 0.5 * entries[entries.len() / 2];
-    (vec![u; labels], row_sums(u))
+    let row_sum = |i: usize| (0..labels).map(|j| (cost(i, j) - 2.0 * u).abs()).sum();
+    (u, (0..labels).map(row_sum).collect())
 }
 
 /// A pixel without neighbours has no curvature of its own; this keeps its steps finite.
@@ -274,7 +299,7 @@ pub(crate) fn smallest_curvature(model: &Model) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{FilterKind, ModelBuilder, Normalization};
+    use crate::model::{Compatibility, FilterKind, ModelBuilder, Normalization};
     use crate::{Beliefs, Labeling, energy};
 
     fn model(mu: Compatibility) -> Model {

@@ -13,4 +13,4 @@ mod updates;
 pub use self::best::{Bound, ScoredLabeling};
 pub use self::solution::{LeftOut, Progress, Solution};
 pub use self::solve::Solve;
-pub use self::updates::mean_field_beliefs;
+pub use self::updates::{MeanFieldBuffers, mean_field_beliefs, mean_field_update};

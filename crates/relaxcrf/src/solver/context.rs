@@ -112,7 +112,8 @@ impl<'m> Context<'m> {
         self.counts.filter += 1;
     }
 
-    /// `out = K y` for all labels: one filter call. Inactive labels cost nothing.
+    /// `out = K y` for all labels, or with the costs of each kernel in it (see `Model::product`): one filter call. Labels
+    /// with zero belief everywhere are not filtered.
     pub fn filter(&mut self, y: &[f32], out: &mut [f32]) {
         self.filter_rows(y, self.model.labels(), out);
     }
@@ -120,6 +121,9 @@ impl<'m> Context<'m> {
     /// [`Context::filter`] for rows of so many labels.
     pub(crate) fn filter_rows(&mut self, y: &[f32], labels: usize, out: &mut [f32]) {
         self.counts.filter += 1;
+        if self.model.has_kernel_costs() {
+            return self.model.product(y, out, &mut self.scratch);
+        }
         let pairwise = self.model.pairwise();
         let Some(active) = active_labels(y, labels) else {
             return pairwise.apply(Direction::Forward, y, labels, out, &mut self.scratch);

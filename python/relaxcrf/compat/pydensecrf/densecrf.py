@@ -96,9 +96,12 @@ class DenseCRF:
 
     def _create(self, nvar: int, nlabels: int) -> None:
         self._nvar, self._nlabel = nvar, truncated(nlabels, "nlabels", 1, MOST_LABELS)
-        self._core = _core.DenseCrf(self._nvar, self._nlabel)
+        self._core = self._new_core()
         self._unary: Optional[np.ndarray] = None
         self._terms: list = []
+
+    def _new_core(self) -> _core.DenseCrf:
+        return _core.DenseCrf([self._nvar], self._nlabel)
 
     def setUnary(self, u: Unary) -> None:
         """Sets the unary energies from a `ConstUnary` or `LogisticUnary`."""
@@ -114,7 +117,7 @@ class DenseCRF:
         need = (self._nlabel, self._nvar)
         if u.shape != need:
             raise ValueError("Bad shape for unary energy (Need {}, got {})".format(need, u.shape))
-        self._core.set_unary(u.T)
+        self._core.set_unary(("energies", u.T, 0.0))
         self._unary = u
 
     def addPairwiseEnergy(
@@ -130,16 +133,13 @@ class DenseCRF:
             raise ValueError(
                 "Bad shape for pairwise energy (Need (?, {}), got {})".format(self._nvar, features.shape)
             )
-        self._add(features.T, compat, kernel, normalization)
+        self._add(("features", [], features.T, []), compat, kernel, normalization)
 
-    def _add(self, rows: np.ndarray, compat: Any, kernel: int, normalization: int) -> None:
-        self._add_term("add_pairwise", (rows,), compat, kernel, normalization)
-
-    def _add_term(self, how: str, what: tuple, compat: Any, kernel: int, normalization: int) -> None:
+    def _add(self, what: tuple, compat: Any, kernel: int, normalization: int) -> None:
         whole(kernel, "kernel", 0, len(KernelType) - 1)
         kind = _NORMALIZATIONS[whole(normalization, "normalization", 0, len(_NORMALIZATIONS) - 1)]
-        term = (how, (*what, _compatibility(compat, self._nlabel), kind))
-        getattr(self._core, how)(*term[1])
+        term = (*what, _compatibility(compat, self._nlabel), kind)
+        self._core.add_kernel(*term)
         self._terms.append(term)
 
     def inference(self, niter: int) -> np.ndarray:
@@ -172,11 +172,11 @@ class DenseCRF:
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        self._core = _core.DenseCrf(self._nvar, self._nlabel)
+        self._core = self._new_core()
         if self._unary is not None:
-            self._core.set_unary(self._unary.T)
-        for how, arguments in self._terms:
-            getattr(self._core, how)(*arguments)
+            self._core.set_unary(("energies", self._unary.T, 0.0))
+        for term in self._terms:
+            self._core.add_kernel(*term)
 
 
 class DenseCRF2D(DenseCRF):
@@ -186,12 +186,14 @@ class DenseCRF2D(DenseCRF):
         self._w, self._h = truncated(w, "w", 1, MOST_POINTS), truncated(h, "h", 1, MOST_POINTS)
         self._create(self._w * self._h, nlabels)
 
+    def _new_core(self) -> _core.DenseCrf:
+        return _core.DenseCrf([self._h, self._w], self._nlabel)
+
     def addPairwiseGaussian(
         self, sxy: Any, compat: Any, kernel: int = DIAG_KERNEL, normalization: int = NORMALIZE_SYMMETRIC
     ) -> None:
         """Adds a kernel on position; `sxy` is one standard deviation in pixels, or (x, y)."""
-        grid = ((self._h, self._w), _deviations(sxy, "sxy", 2), None, [])
-        self._add_term("add_grid", grid, compat, kernel, normalization)
+        self._add(("gaussian", _deviations(sxy, "sxy", 2), None, []), compat, kernel, normalization)
 
     def addPairwiseBilateral(
         self,
@@ -212,11 +214,11 @@ class DenseCRF2D(DenseCRF):
                 "addPairwiseBilateral only works for RGB images. For other images make features with "
                 "`utils.create_pairwise_bilateral` and give them to `addPairwiseEnergy`."
             )
-        colors = as_float32(image, "rgbim").reshape(-1, 3)
-        if colors.base is not None and np.shares_memory(colors, image):
+        colors = (image if image.dtype == np.uint8 else as_float32(image, "rgbim")).reshape(-1, 3)
+        if np.shares_memory(colors, image):
             colors = colors.copy()  # kept for pickling, so not the caller's
-        grid = ((self._h, self._w), _deviations(sxy, "sxy", 2), colors, _deviations(srgb, "srgb", 3))
-        self._add_term("add_grid", grid, compat, kernel, normalization)
+        what = ("bilateral", _deviations(sxy, "sxy", 2), colors, _deviations(srgb, "srgb", 3))
+        self._add(what, compat, kernel, normalization)
 
 
 def _deviations(given: Any, name: str, count: int) -> list:

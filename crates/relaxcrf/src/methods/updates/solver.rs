@@ -6,16 +6,18 @@ use crate::model::Model;
 use crate::solver::{Context, Solver, Step};
 use relaxcrf_filter::fused::Tables;
 
-/// The updates of a Potts model with at least two labels, all of whose kernels are lattices; `None` for other models.
-fn on_lattices(model: &Model) -> Option<Updates<'_>> {
-    if !model.compatibility().is_potts() || model.labels() < 2 {
+/// The updates of a model with at least two labels whose kernels are lattices and whose messages are those of Potts costs;
+/// `None` for other models.
+pub(crate) fn on_lattices(model: &Model) -> Option<Updates<'_>> {
+    if model.labels() < 2 {
         return None;
     }
+    let weights = model.potts_weights()?;
     let mut terms = model.pairwise().sweep_terms()?;
     // The energy counts every pair twice, once from each end.
-    terms.iter_mut().for_each(|term| term.scaling.gain *= 2.0);
+    terms.iter_mut().zip(weights).for_each(|(term, weight)| term.scaling.gain *= 2.0 * weight);
     let terms = Some(terms).filter(|terms| !terms.is_empty())?;
-    Some(Updates { labels: model.labels(), points: model.pixels(), unary: Some(model.unary()), terms })
+    Some(Updates { labels: model.labels(), points: model.pixels(), unary: Some(model.linear()), terms })
 }
 
 /// The method `mfN` from `softmax(-φ)`: beliefs are written once, after the last update.
