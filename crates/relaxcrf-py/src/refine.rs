@@ -19,6 +19,9 @@ use crate::unary::Source;
 /// Label and energy of a constant labelling, and the energy of the labels that it is below.
 type Constant = (u16, f64, f64);
 
+/// Labels, beliefs as rows, and the constant labelling that has lower energy.
+type Refined<'py> = (Py<PyAny>, Bound<'py, PyArray2<f32>>, Option<Constant>);
+
 /// Labels (8 bits where these are enough) and beliefs of a method, and the constant labelling that has lower energy, if it was
 /// asked for and there is one. Mean-field updates evaluate no energies. Labels of a window of a larger grid (`place`) are the
 /// most believed ones for every method, so that windows fit together.
@@ -37,7 +40,7 @@ pub fn refine<'py>(
     place: Option<(Vec<usize>, Vec<usize>)>,
     find_constant: bool,
     threads: Option<Threads>,
-) -> PyResult<(Py<PyAny>, Bound<'py, PyArray2<f32>>, Option<Constant>)> {
+) -> PyResult<Refined<'py>> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let normalization: Normalization = normalization.parse().map_err(exception)?;
     let is_window = place.is_some();
