@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
-use relaxcrf::solve::mean_field_beliefs;
+use relaxcrf::solve::{MeanFieldBuffers, mean_field_beliefs};
 use relaxcrf::solve::{Settings, Solve};
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth::{self, SegmentationScene};
@@ -25,7 +25,9 @@ fn main() {
         "apply" => apply(&lattice),
         "bins" => bins(&lattice),
         "fused" => {
-            mean_field_beliefs(&model(&scene), 10, &AtomicBool::new(false)).expect("beliefs").as_slice()[7]
+            mean_field_beliefs(&model(&scene), 10, &AtomicBool::new(false), &mut MeanFieldBuffers::default())
+                .expect("beliefs")
+                .as_slice()[7]
         }
         "model" => model(&scene).unary()[7],
         "mf" | "dc-neg" | "smooth-lp" => run(&model(&scene), &part, 12),
