@@ -52,7 +52,7 @@ pub enum Scope {
     Whole,
     /// The labels of the best labelling so far, from the start.
     Used,
-    /// All labels, from the beliefs that the run before ended with, loosened.
+    /// All labels, from the beliefs that the run before ended with, softened.
     Onward,
     /// All labels, from the beliefs that the run before ended with.
     Continued,

@@ -84,7 +84,7 @@ pub(super) const ROW: MethodInfo = MethodInfo {
 /// Options of the method `lp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LpOptions {
-    /// Order the beliefs of each label by divide and conquer instead of bins: dearer, and exact.
+    /// Order the beliefs of each label by divide and conquer instead of bins: exact, and more expensive.
     pub divide_and_conquer: bool,
     /// Bins per label; not used by divide and conquer.
     pub bins: usize,

@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::relaxation::quadratic::smallest_curvature;
 use crate::solver::{Context, Solver, Step};
 
-/// Parts of the softened order for one move, one number after the other, and steps with each. Few parts let wishes spread
+/// Parts of the softened order for one move, one number after the other, and steps with each. Few parts let votes spread
 /// over a whole region in a few steps however strongly its pixels are coupled; more parts then make up their minds.
 const CELLS: [usize; 3] = [1, 3, 7];
 const STEPS: usize = 8;
@@ -147,8 +147,8 @@ impl Moves {
         Move { target: t, part: vec![true; x.len()], theta, groups }
     }
 
-    /// How much every pixel wants to change, from 0 to 1.
-    fn wishes(&self, context: &mut Context, x: &Labeling, change: &Move) -> Vec<f32> {
+    /// How strongly every pixel favours the change, from 0 to 1.
+    fn expansion_votes(&self, context: &mut Context, x: &Labeling, change: &Move) -> Vec<f32> {
         let model = context.model();
         let n = model.pixels();
         let floor = smallest_curvature(model);
@@ -204,12 +204,12 @@ impl Moves {
         pair: (u16, u16),
     ) -> Option<(Labeling, f64)> {
         let change = self.prepare(context, x, pair.0, pair.1);
-        let wishes = self.wishes(context, x, &change);
+        let votes = self.expansion_votes(context, x, &change);
         let stay = |a: usize| if self.kind == Kind::Swap { pair.0 } else { x.as_slice()[a] };
         for threshold in THRESHOLDS {
             let moved = Labeling::new(
-                (0..wishes.len())
-                    .map(|a| match (change.part[a], wishes[a] >= threshold) {
+                (0..votes.len())
+                    .map(|a| match (change.part[a], votes[a] >= threshold) {
                         (false, _) => x.as_slice()[a],
                         (true, true) => change.target,
                         (true, false) => stay(a),

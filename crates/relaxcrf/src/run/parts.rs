@@ -18,9 +18,9 @@ use crate::methods::{Answer, Method, Pipeline};
 use crate::model::Model;
 use crate::solver::{Settings, Status};
 
-/// How much of the beliefs that a run ended with is shared out among the labels of the best answer before the LP goes on
-/// from them: from certain beliefs its bound rises slowly, from loosened ones as fast as from the start.
-const LOOSENED: f32 = 0.3;
+/// Fraction of the beliefs that is spread over the labels of the best labelling before the LP continues from them. From
+/// beliefs of 0 and 1 its bound rises slowly; from softened ones as fast as from the start.
+const SOFTENED_FRACTION: f32 = 0.3;
 
 /// Runs a plan from `init`, or from `softmax(-unary)`, and adds it to an earlier run if there is one.
 pub(super) fn run(
@@ -209,11 +209,11 @@ fn used(labeling: &Labeling, model: &Model) -> Vec<usize> {
     (0..counts.len()).filter(|&i| counts[i] > 0).collect()
 }
 
-/// Beliefs of which a part is shared out among the labels `among`.
+/// Softens beliefs: spreads a fraction of them evenly over the labels `among`.
 fn softened(beliefs: &Beliefs, among: &[usize]) -> Result<Beliefs> {
-    let mut values: Vec<f32> = beliefs.as_slice().iter().map(|y| (1.0 - LOOSENED) * y).collect();
+    let mut values: Vec<f32> = beliefs.as_slice().iter().map(|y| (1.0 - SOFTENED_FRACTION) * y).collect();
     for row in values.chunks_exact_mut(beliefs.labels()) {
-        among.iter().for_each(|&i| row[i] += LOOSENED / among.len() as f32);
+        among.iter().for_each(|&i| row[i] += SOFTENED_FRACTION / among.len() as f32);
     }
     Beliefs::new(values, beliefs.labels())
 }
