@@ -88,12 +88,18 @@ pub struct Workspace {
     pub(crate) result: Vec<f32>,
     /// Values on a few lattice vertices.
     pub(crate) local: LocalValues,
+    pub(crate) touched_vertices: u64,
 }
 
 impl Workspace {
     /// Empty buffers; they grow on first use.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lattice vertices touched by divide and conquer so far, added up over all sets of points: what its time follows.
+    pub fn touched_vertices(&self) -> u64 {
+        self.touched_vertices
     }
 
     /// Bytes of the buffers that [`Operator::apply`] uses.

@@ -94,6 +94,24 @@ pub trait Ordered: Operator {
         between_by_indicator(self, sources, targets, scaling, out, workspace);
     }
 
+    /// The ordered filter of one channel by divide and conquer: adds to `out`, with the points in the `order` of their
+    /// values. Sets of at most `leaf` points are done pair by pair; pairs whose kernel value is not known count as ties.
+    ///
+    /// This should cost O(log N) filter calls; the default filters halves into each other with
+    /// [`Ordered::apply_between`]. An operator may leave contributions out, as long as those of a pair stay opposite to
+    /// each other and within its kernel value.
+    fn apply_by_halves(
+        &self,
+        values: &[f32],
+        order: &[u32],
+        leaf: usize,
+        scaling: Scaling,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+    ) {
+        Halves { operator: self, values, leaf, scaling }.solve(order, out, workspace);
+    }
+
     /// The kernel value of one pair, where it is cheaply known.
     fn pair(&self, _a: u32, _b: u32) -> Option<f32> {
         None
@@ -187,7 +205,12 @@ pub fn ordered(
                 order.sort_unstable_by(|&a, &b| {
                     column[a as usize].total_cmp(&column[b as usize]).then(a.cmp(&b))
                 });
-                Halves { operator, values: column, leaf, scaling }.solve(&order, result, workspace);
+                match operator.ordered() {
+                    Some(o) => o.apply_by_halves(column, &order, leaf, scaling, result, workspace),
+                    None => {
+                        Halves { operator, values: column, leaf, scaling }.solve(&order, result, workspace)
+                    }
+                }
             };
             by_columns(operator.points(), values, channels, scaling, out, workspace, solve);
         }
@@ -263,17 +286,18 @@ fn by_columns(
 }
 
 /// One channel of the divide and conquer.
-struct Halves<'a> {
-    operator: &'a dyn Operator,
+struct Halves<'a, F: ?Sized> {
+    operator: &'a F,
     values: &'a [f32],
     leaf: usize,
     scaling: Scaling<'a>,
 }
 
-impl Halves<'_> {
+impl<F: Operator + ?Sized> Halves<'_, F> {
     /// Adds the contributions of all pairs within `order` (points by rising value) to `out`.
     fn solve(&self, order: &[u32], out: &mut [f32], workspace: &mut Workspace) {
-        let Some(middle) = self.middle(order) else { return };
+        let value = |k: usize| self.values[order[k] as usize];
+        let Some(middle) = middle_of(order.len(), value) else { return };
         if order.len() <= self.leaf {
             self.pair_by_pair(order, out);
             return;
@@ -284,26 +308,6 @@ impl Halves<'_> {
         sums_between(self.operator, high, low, down, out, workspace);
         self.solve(low, out, workspace);
         self.solve(high, out, workspace);
-    }
-
-    /// The place nearest to the middle where the value changes: equal values stay together, so that ties count
-    /// as ties. `None` when all are equal. A large group of equal values is alone after two cuts, so the depth
-    /// stays logarithmic.
-    fn middle(&self, order: &[u32]) -> Option<usize> {
-        if order.len() < 2 {
-            return None;
-        }
-        let value = |a: u32| self.values[a as usize];
-        let half = order.len() / 2;
-        let pivot = value(order[half]);
-        let below = order[..half].partition_point(|&a| value(a) < pivot);
-        let above = half + order[half..].partition_point(|&a| value(a) <= pivot);
-        match (below > 0, above < order.len()) {
-            (true, true) if above - half < half - below => Some(above),
-            (true, _) => Some(below),
-            (false, true) => Some(above),
-            (false, false) => None,
-        }
     }
 
     /// All pairs of a leaf; pairs whose kernel value is not known count as ties.
@@ -319,6 +323,33 @@ impl Halves<'_> {
                 }
             }
         }
+    }
+}
+
+/// The place nearest to the middle of `points` rising values where the value changes: equal values stay together, so that
+/// ties count as ties. `None` when all are equal. A large group of equal values is alone after two cuts, so the depth
+/// stays logarithmic.
+pub(crate) fn middle_of(points: usize, value: impl Fn(usize) -> f32) -> Option<usize> {
+    if points < 2 {
+        return None;
+    }
+    let half = points / 2;
+    let pivot = value(half);
+    let first_of = |from: usize, to: usize, is_before: &dyn Fn(f32) -> bool| {
+        let (mut low, mut high) = (from, to);
+        while low < high {
+            let at = low + (high - low) / 2;
+            if is_before(value(at)) { low = at + 1 } else { high = at }
+        }
+        low
+    };
+    let below = first_of(0, half, &|v| v < pivot);
+    let above = first_of(half, points, &|v| v <= pivot);
+    match (below > 0, above < points) {
+        (true, true) if above - half < half - below => Some(above),
+        (true, _) => Some(below),
+        (false, true) => Some(above),
+        (false, false) => None,
     }
 }
 

@@ -58,7 +58,7 @@ const LEAF: usize = 32;
 /// The options of `lp`, with which those of `tree-lp` begin.
 pub(super) const OPTIONS: [MethodOption; 4] = [
     MethodOption::flag("polyak", "subgradient steps of Polyak's length, with the bound as the target"),
-    MethodOption::flag("dc", "order beliefs by divide and conquer: exact, and more expensive than bins"),
+    MethodOption::flag("dc", "order beliefs by divide and conquer, as in the paper"),
     MethodOption::flag("paper-step", "the published step rule, 1/(1+t)"),
     MethodOption::count("bins", "bins for the beliefs of a label", (3, MAX_BINS), DEFAULT_BINS),
 ];
@@ -84,7 +84,7 @@ pub(super) const ROW: MethodInfo = MethodInfo {
 /// Options of the method `lp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LpOptions {
-    /// Order the beliefs of each label by divide and conquer instead of bins: exact, and more expensive.
+    /// Order the beliefs of each label by divide and conquer instead of bins, as in the paper.
     pub divide_and_conquer: bool,
     /// Bins per label; not used by divide and conquer.
     pub bins: usize,

@@ -1,6 +1,7 @@
 //! The lattice's sums by rank, by bin and by the softened order.
 
 mod bins;
+mod halves;
 mod local;
 mod softened;
 
@@ -42,5 +43,17 @@ impl Ordered for Lattice {
         } else {
             between_by_indicator(self, sources, targets, scaling, out, workspace);
         }
+    }
+
+    fn apply_by_halves(
+        &self,
+        values: &[f32],
+        order: &[u32],
+        leaf: usize,
+        scaling: Scaling,
+        out: &mut [f32],
+        workspace: &mut Workspace,
+    ) {
+        workspace.touched_vertices += self.halves(values, order, leaf, scaling, out);
     }
 }
