@@ -1,4 +1,4 @@
-//! What can be typed: clap's declarations and nothing else.
+//! Arguments of the program: clap's declarations.
 
 mod batch;
 mod datasets;
@@ -28,7 +28,7 @@ use crate::specs;
 #[derive(Debug, Parser)]
 #[command(name = "relaxcrf", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -36,11 +36,11 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the methods on two generated scenes and show the results on a page
+    /// Run the methods on two generated scenes and write a page
     Demo(DemoArgs),
     /// Refine the labels of an image
     Segment(SegmentArgs),
-    /// Refine the labels of many images, and go on after any interruption
+    /// Refine the labels of many images; resumes after any interruption
     Batch(BatchArgs),
     /// Find the disparities of a rectified stereo pair
     Stereo(StereoArgs),
@@ -51,7 +51,7 @@ pub enum Command {
     /// Repeat the paper's experiments on a directory of data
     #[command(subcommand)]
     Reproduce(ReproduceCommand),
-    /// Measure parts of the method on their own
+    /// Measure parts of the methods, such as the filter
     #[command(subcommand)]
     Study(StudyCommand),
     /// List the methods
@@ -90,7 +90,8 @@ pub struct MethodsArgs {
 /// `relaxcrf segment`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf segment [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) -o OUT",
+    override_usage = "relaxcrf segment [OPTIONS] <IMAGE>\n                        \
+                      (--probs F... | --logits F | --unary F | --labels F) -o OUT",
     after_help = UNARY_HELP
 )]
 pub struct SegmentArgs {
@@ -100,7 +101,7 @@ pub struct SegmentArgs {
     pub source: SegmentSource,
     #[command(flatten)]
     pub unary: UnaryArgs,
-    /// Label map to write: .png (8-bit indexed, 16-bit grey beyond 256 labels), .npy or .tif (keeps where a GeoTIFF lies)
+    /// Label map to write: .png (8-bit indexed, 16-bit grey beyond 256 labels), .npy or .tif (keeps the georeference of a GeoTIFF)
     #[arg(short, long, value_name = "OUT", value_parser = specs::label_output)]
     pub output: PathBuf,
     /// Also write the beliefs that the last stage ended with, labels x height x width
@@ -125,7 +126,8 @@ pub struct SegmentArgs {
 /// `relaxcrf energy`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels-as-unary F) --labels L",
+    override_usage = "relaxcrf energy [OPTIONS] <IMAGE> --labels L\n                       \
+                      (--probs F... | --logits F | --unary F | --labels-as-unary F)",
     after_help = UNARY_HELP
 )]
 pub struct EnergyArgs {
@@ -138,8 +140,8 @@ pub struct EnergyArgs {
     /// The labelling to evaluate: indexed or grey image, or an integer H x W array
     #[arg(long, value_name = "L")]
     pub labels: PathBuf,
-    /// Sum the Gaussians over all pairs instead of using a fast filter. Takes time quadratic in the pixels.
-    /// With --normalization none this is the energy as the formula states it
+    /// Sum the Gaussians over all pairs, in time quadratic in the pixels, instead of using a fast filter. With
+    /// --normalization none this is the energy of the formula
     #[arg(long)]
     pub exact: bool,
     #[command(flatten)]
@@ -195,7 +197,7 @@ pub struct EnergySource {
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
-    /// Hard labels to take the unary energies from
+    /// Hard labels from which the unary energies are made
     #[arg(long, value_name = "F")]
     pub labels_as_unary: Option<PathBuf>,
 }
@@ -219,7 +221,7 @@ pub struct UnaryArgs {
 }
 
 impl UnaryArgs {
-    /// What was typed.
+    /// The options as the lab takes them.
     pub fn options(&self) -> UnaryOptions {
         UnaryOptions {
             label_axis: self.label_axis,
@@ -259,7 +261,7 @@ pub struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// What was typed.
+    /// The options as the lab takes them.
     pub fn options(&self) -> ModelOptions {
         ModelOptions {
             gaussian: self.gaussian.clone(),
@@ -282,7 +284,7 @@ pub struct RunArgs {
     /// Labels to write: the method's own, or the best labelling seen, constant ones included
     #[arg(long, value_name = "own|best", default_value_t)]
     pub take: Take,
-    /// Say what `auto` runs on this problem, and why
+    /// Print what `auto` runs on this problem, and why
     #[arg(long)]
     pub explain: bool,
     #[command(flatten)]
@@ -294,15 +296,15 @@ pub struct RunArgs {
 /// Which labelling of a run is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Take {
-    /// What the method arrived at.
+    /// The method's own result
     #[default]
     Own,
-    /// The lowest energy seen, unary argmin and constant labellings included.
+    /// The lowest energy seen, unary argmin and constant labellings included
     Best,
 }
 
 impl Take {
-    /// The solution with the labelling that was asked for.
+    /// Puts the chosen labelling in place of the solution's own.
     pub fn labels_of(self, solution: Solution) -> Solution {
         match self {
             Self::Own => solution,
@@ -333,7 +335,7 @@ pub struct TraceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Method")]
 pub struct LimitArgs {
-    /// Most iterations of each stage [default: the method's own]
+    /// Largest number of iterations of each stage [default: the method's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_iter: Option<u32>,
     /// Stop a stage when an iteration improves the objective by less than this fraction of the model's scale [default: the method's own]
@@ -342,7 +344,7 @@ pub struct LimitArgs {
     /// Stop after this time: 500ms, 2s, 1.5m
     #[arg(long, value_name = "T", value_parser = specs::duration, allow_hyphen_values = true)]
     pub time_limit: Option<Duration>,
-    /// Stop when the energy is proven this close to the least: 0.1% or 0.001
+    /// Stop when the energy is proved to be this close to the optimum: 0.1% or 0.001
     #[arg(long, value_name = "G", value_parser = specs::gap, allow_hyphen_values = true)]
     pub until_gap: Option<f64>,
 }
@@ -377,10 +379,10 @@ pub struct CommonArgs {
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
-    /// No progress, no warnings, no summary: errors only, and what was asked for
+    /// Print errors only: no progress, no warnings, no summary
     #[arg(short, long)]
     pub quiet: bool,
-    /// Time before the first line of progress and between lines, where there is no terminal to show a bar on
+    /// Time between lines of progress if standard error is not a terminal
     #[arg(long, value_name = "T", default_value = "10s", value_parser = specs::duration, allow_hyphen_values = true)]
     pub progress_every: Duration,
 }

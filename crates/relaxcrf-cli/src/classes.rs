@@ -1,4 +1,4 @@
-//! Names and colours of labels, from a file of the user's or from `labels.json` beside the data.
+//! Names and colours of labels, from the user's file or from `labels.json` beside the data.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::args::{ColourArgs, ShowArgs};
 const FORMATS: &str = "expected a line per label such as `128 0 0 sky` or `#800000 sky`, a CSV with the columns name, r, g, b, \
                        or JSON such as {\"classes\": [{\"name\": \"sky\", \"rgb\": [128, 0, 0]}, ...]}";
 
-/// One label as a file describes it.
+/// One label of a file of colours.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     name: Option<String>,
     colour: Option<[u8; 3]>,
 }
 
-/// How labels are shown: their colours, and their names as far as they are known.
+/// Colours and names of the labels.
 #[derive(Debug, Clone, Default)]
 pub struct Appearance {
     pub palette: Palette,
@@ -50,7 +50,7 @@ impl Appearance {
         if appearance.names.is_empty()
             && let Some(path) = beside(inputs)
         {
-            // Any program may have left a file of this name: what it does not say is no error.
+            // Other programs write files of this name too, so missing entries are not an error.
             appearance.names = read(&path, true).map(names).unwrap_or_default();
             appearance.found_names = true;
         }
@@ -135,7 +135,7 @@ fn read(path: &Path, plain_names: bool) -> Result<Vec<Class>> {
     Ok(classes)
 }
 
-/// Empty lines and comments: `#` that begins no colour.
+/// Whether a line is empty or a comment: `#` without a colour after it.
 fn is_skipped(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || (line.starts_with('#') && leading_colour(line).is_none())
@@ -156,7 +156,7 @@ fn from_lines(text: &str, plain_names: bool) -> Result<Vec<Class>> {
     lines.map(class).collect()
 }
 
-/// A colour at the beginning of a line, and the rest of the line.
+/// Splits a line into a colour and the text after it.
 fn leading_colour(line: &str) -> Option<([u8; 3], String)> {
     let mut words = line.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty());
     let first = words.next()?;

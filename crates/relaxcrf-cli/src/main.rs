@@ -1,7 +1,7 @@
 //! The program `relaxcrf`: a dense CRF from files to files.
 //!
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 done, 1 failed,
-//! 2 bad usage. A reader that goes away early (`relaxcrf methods | head -1`) is no failure.
+//! 2 bad usage. A closed standard output (`relaxcrf methods | head -1`) is not a failure.
 
 mod args;
 mod class_fractions;
@@ -20,13 +20,13 @@ use std::thread;
 
 use clap::Parser;
 
-/// The system decides on the stack of a process's first thread, and it may have decided on too little.
+/// Stack of the thread that runs the program, in bytes. That of the first thread may be limited by the system.
 const STACK: usize = 8 << 20;
 
 fn main() -> ExitCode {
     match thread::Builder::new().stack_size(STACK).spawn(program) {
         Ok(thread) => thread.join().unwrap_or(ExitCode::FAILURE),
-        // Where there are no more threads: what needs none may still work.
+        // If no thread can be started, commands that need none still work.
         Err(_) => program(),
     }
 }

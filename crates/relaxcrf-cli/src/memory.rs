@@ -29,13 +29,13 @@ pub struct Needs {
     pub pixels: usize,
     pub labels: usize,
     pub method: String,
-    /// Bytes at the most.
+    /// Peak in bytes, an upper bound.
     pub peak: u64,
 }
 
 impl Needs {
-    /// Of a model made from files. Sizes come from the headers; then the image is read, and its lattice's vertices are
-    /// counted. With a `limit`, an image that cannot fit whatever its content is not even read.
+    /// Estimates a model made from files. Sizes come from the headers; then the image is read, and its lattice's vertices
+    /// are counted. With a `limit`, an image whose size alone exceeds it is not read.
     pub fn of_files(
         image: &Path,
         source: Source,
@@ -53,7 +53,7 @@ impl Needs {
             .map(|kernel| {
                 let dims = if is_bilateral(kernel) { 2 + channels } else { 2 };
                 let kept = if is_bilateral(kernel) { channels } else { 0 };
-                // Without vertices nothing can need less.
+                // A lattice without vertices: a lower bound for any content.
                 KernelSize::guess(0, dims, kept, model.filter)
             })
             .collect();
@@ -188,7 +188,7 @@ impl Budget {
     /// Waits for room; fails if there will never be enough.
     pub fn wait_for(&self, needs: &Needs) -> Result<Room<'_>> {
         needs.check(self.limit)?;
-        // What the program itself takes is there once, not once a job.
+        // The program's own memory counts once, not once per job.
         let bytes = needs.peak - PROGRAM;
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |used: &mut u64| *used > 0 && *used + bytes + PROGRAM > self.limit;

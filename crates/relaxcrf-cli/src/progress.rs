@@ -1,4 +1,4 @@
-//! Progress on standard error: a bar on a terminal, a line now and then elsewhere, nothing with `--quiet`.
+//! Progress on standard error: a bar on a terminal, a line every ten seconds or tenth of the work elsewhere, nothing with `--quiet`.
 
 mod lines;
 
@@ -90,7 +90,7 @@ impl Drop for Display {
 /// Shows how far a run of a method is.
 pub struct Meter {
     display: Display,
-    /// Most iterations of each stage.
+    /// Largest number of iterations of each stage.
     limits: Vec<u64>,
     time_limit: Option<Duration>,
     /// The stage that is counted now.

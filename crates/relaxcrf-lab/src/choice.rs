@@ -1,4 +1,4 @@
-//! The kernels and the method of a run: what was typed, else what the preset says, else the default preset.
+//! The kernels and the method of a run: the options, else the preset, else the default preset.
 
 use anyhow::Result;
 use relaxcrf::model::FilterKind;
@@ -8,7 +8,7 @@ use relaxcrf::solve::Pipeline;
 use crate::options::ModelOptions;
 use crate::specs::{BilateralSpec, GaussianSpec, PresetSpec};
 
-/// What `segment`, `batch` and other commands run.
+/// The model options and the method of a run.
 #[derive(Debug, Clone)]
 pub struct Choice {
     /// Kernels, normalisation and filter, none of them left open.
@@ -45,8 +45,7 @@ pub fn model(model: &ModelOptions, preset: Option<&PresetSpec>) -> Result<ModelO
     Ok(with_preset(model, preset.map(PresetSpec::resolve).transpose()?.as_ref()))
 }
 
-/// The model with what the preset says wherever no option was given. Without preset and kernels, it is the default
-/// preset's.
+/// Fills options that were not given from the preset, or, without preset and kernels, from the default preset.
 pub fn with_preset(args: &ModelOptions, preset: Option<&Preset>) -> ModelOptions {
     let mut args = args.clone();
     let no_kernels = args.gaussian.is_empty() && args.bilateral.is_empty();

@@ -31,7 +31,7 @@ pub const IMAGES: [&str; 9] = ["png", "jpg", "jpeg", "bmp", "ppm", "pgm", "pnm",
 /// Endings of label maps.
 pub const MAPS: [&str; 8] = ["png", "bmp", "pgm", "pnm", "tif", "tiff", "npy", "npz"];
 
-/// The images of a split, with everything that belongs to them. All files were there when it was opened.
+/// The images of a split with their files, all of which existed when it was opened.
 #[derive(Debug)]
 pub struct Dataset {
     /// The directory's own name.
@@ -182,7 +182,7 @@ impl Item {
         Ok(map.labels)
     }
 
-    /// How labels of the model compare with the truth.
+    /// Compares labels of the model with the truth.
     pub fn compare(
         &self,
         model: &Model,

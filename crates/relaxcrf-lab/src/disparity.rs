@@ -138,7 +138,7 @@ pub fn read_pair(
     Ok(Pair { left, right, model })
 }
 
-/// A pair of pictures and what each disparity costs at each pixel of the left one.
+/// Reads a pair and computes the cost of each disparity at each pixel of the left picture.
 pub fn read_costs(
     (left_path, right_path): (&Path, &Path),
     disparities: usize,
@@ -167,7 +167,7 @@ pub struct Truth {
     pub visible: Option<Vec<bool>>,
 }
 
-/// How far a disparity map is from the truth.
+/// Errors of a disparity map.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Score {
     /// Pixels whose truth is known.
@@ -192,7 +192,7 @@ pub struct Scores {
 }
 
 impl Truth {
-    /// Reads what was given; `None` if no truth was.
+    /// Reads the files; `None` without a truth.
     pub fn read(args: &TruthFiles, left: &Path, size: (usize, usize)) -> Result<Option<Self>> {
         let Some(path) = &args.truth else { return Ok(None) };
         let disparities = read_disparities(path, args.scale, left, size)?;
@@ -226,7 +226,7 @@ impl Truth {
         labels.iter().zip(&self.disparities).map(|(&l, t)| (f32::from(l) - t).abs()).collect()
     }
 
-    /// How good the labels are as disparities.
+    /// Scores the labels as disparities.
     pub fn scores(&self, labels: &[u16]) -> Scores {
         let errors = self.errors(labels);
         let visible = self

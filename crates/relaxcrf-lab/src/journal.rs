@@ -1,7 +1,7 @@
 //! Results that survive a kill: one JSON value per line, appended before the work continues.
 //!
-//! A journal belongs to one process, or is shared by several. A shared one is never cut: whole lines go to its end in
-//! one write each, and a line that is no record, left by a process that was killed or by a full disk, is skipped.
+//! A journal belongs to one process, or is shared by several. A shared one is never truncated: each line is appended with
+//! one write, and a line that is not a record, left by a killed process or a full disk, is skipped.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -87,12 +87,12 @@ impl Journal {
         Ok(Self { path: path.into(), end: Mutex::new(end), shared: true })
     }
 
-    /// Adds a record. When this returns, no kill of this process can take it away; unless the journal is shared, it
-    /// is on the disk.
+    /// Appends a record. Afterwards a kill of this process cannot remove it; unless the journal is shared, it is on the
+    /// disk.
     pub fn append(&self, record: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        // A thread that panicked has written its line or not: either way the file is in order.
+        // A thread that panicked has written its line or not; the file is valid in both cases.
         let mut end = self.end.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if end.unfinished {
             line.insert(0, b'\n');
@@ -119,7 +119,7 @@ impl Tail {
         Self { path: path.into(), offset: 0 }
     }
 
-    /// Hands over the records since the last call. Lines that are no records are left out.
+    /// Passes the records since the last call to `each`. Lines that are not records are left out.
     pub fn read<T: DeserializeOwned>(&mut self, mut each: impl FnMut(T)) -> Result<()> {
         check_regular(&self.path)?;
         let mut get = || -> std::io::Result<Vec<u8>> {

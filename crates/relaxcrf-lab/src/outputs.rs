@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use relaxcrf_io::is_named_pipe;
 
-/// Fails unless a file can be made at `path`, and unless that would overwrite one of the inputs.
+/// Fails if no file can be made at `path`, or if it would overwrite one of the inputs.
 pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
@@ -32,7 +32,7 @@ pub fn check_writable(path: &Path, inputs: &[&Path]) -> Result<()> {
             }
         }
     }
-    // Permissions, full or read-only file systems: only trying tells.
+    // Only an attempt shows missing permissions and full or read-only file systems.
     let probe = folder.join(format!(".relaxcrf-{}.probe", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&probe).with_context(|| {
         format!("{shown}: cannot be written: no file can be made in {}", folder.display())
@@ -48,14 +48,14 @@ pub struct Together<'p> {
 }
 
 impl<'p> Together<'p> {
-    /// Writes one more.
+    /// Writes one more file.
     pub fn write<E>(&mut self, path: &'p Path, write: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let is_new = !path.exists();
         let written = write();
         match &written {
             Ok(()) if is_new => self.new.push(path),
             Ok(()) => {}
-            // Nothing is left to be said if this fails too.
+            // If this fails too, the first error is still the one to report.
             Err(_) => self.new.drain(..).for_each(|path| drop(fs::remove_file(path))),
         }
         written

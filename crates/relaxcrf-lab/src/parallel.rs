@@ -1,4 +1,4 @@
-//! Many images at once, one thread each: far better than all threads on one image, because nothing waits.
+//! Many images at once, one thread each: faster than all threads on one image, because no thread waits.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 
-/// Of every thread, whatever `RUST_MIN_STACK` says.
+/// Stack of every thread in bytes, independent of `RUST_MIN_STACK`.
 pub const STACK: usize = 2 << 20;
 
 /// Calls `work` once on each of `count` threads and divides `threads` rayon threads among them; returns when all have
@@ -32,7 +32,7 @@ pub fn workers(count: usize, threads: usize, work: impl Fn() + Sync) -> Result<(
 }
 
 /// Calls `work` on every item, as many at a time as there are threads, and returns the results in order.
-/// After a failure, what has begun is finished and nothing new is begun.
+/// After a failure, items in progress are finished and no others begun.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> Result<R> + Sync) -> Result<Vec<R>> {
     let threads = rayon::current_num_threads();
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! What can be typed after `batch`, and limits of memory.
+//! Arguments of `batch`, and limits of memory.
 
 use std::path::PathBuf;
 
@@ -9,14 +9,14 @@ use relaxcrf_lab::specs::VoidSpec;
 use super::{ColourArgs, CommonArgs, LimitArgs, ModelArgs, PresetArgs, Take, UnaryArgs};
 use crate::specs::{self, Shard};
 
-/// What a run may need, asked before it starts.
+/// Limits and forecasts of a run.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Resources")]
 pub struct ResourceArgs {
-    /// Refuse what needs more memory than this, before it is taken: 2GiB, 500MB
+    /// Refuse problems that need more memory than this: 2GiB, 500MB
     #[arg(long, value_name = "M", value_parser = specs::bytes)]
     pub max_memory: Option<u64>,
-    /// Say how much memory and time it would take, and do nothing
+    /// Print how much memory and time the run would take, and do nothing
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -50,7 +50,7 @@ pub struct BatchArgs {
     /// A manifest (.csv, .jsonl), a directory, a glob pattern in quotes, or images: see below
     #[arg(value_name = "INPUT", required = true, num_args = 1..)]
     pub inputs: Vec<PathBuf>,
-    /// Directory for the results; made if absent. A run that was stopped goes on from there
+    /// Directory for the results; created if absent. An interrupted run resumes from it
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -79,7 +79,7 @@ pub struct BatchArgs {
     /// Also write the beliefs that the last stage ended with: OUT/probs/NAME.npy, labels x height x width
     #[arg(long, visible_alias = "probabilities")]
     pub save_probs: bool,
-    /// Write a page about the whole set: throughput, what changed most, failures, measures
+    /// Also write a page about the whole set: throughput, largest changes, failures, measures
     #[arg(long, value_name = "F.html", value_parser = specs::page_output)]
     pub report: Option<PathBuf>,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub struct BatchArgs {
     /// Skip finished images: same inputs, same settings, outputs still there. This is the default
     #[arg(long, conflicts_with = "fresh")]
     pub resume: bool,
-    /// Do everything again, finished or not
+    /// Do all images again, finished ones too
     #[arg(long, visible_alias = "no-resume")]
     pub fresh: bool,
     #[command(flatten)]
@@ -134,11 +134,11 @@ pub struct BatchSource {
 const BATCH_HELP: &str = "\
 INPUT is one of
   - a data directory: images/NAME.png (or .jpg, ...), and probs/, logits/, unary/ or labels/ with files of the same names; \
-truth/ and labels.json if there are any;
+optionally truth/ and labels.json;
   - any other directory of images, a glob pattern, or images: each NAME.jpg with its probabilities NAME.npy (or .npz, or scores \
 NAME.c_unary) beside it, in ../probs, or in the directory that --probs, --logits, --unary or --labels names;
   - a manifest: CSV with a heading, or one JSON object per line, with the columns image, one of probabilities, logits, \
-unaries or labels, and if you like truth and output (the name of the results). Paths are relative to the manifest.
+unaries or labels, and optionally truth and output (the name of the results). Paths are relative to the manifest.
 
 OUT gets labels/NAME.png, probs/NAME.npy if asked for, and log.jsonl with one line per image: energy, bound, seconds, the fraction \
 of pixels that changed, or the error. An image that fails is reported and left out; the run continues, and the exit code \

@@ -1,4 +1,4 @@
-//! What can be typed after `evaluate`, `presets`, `reproduce segmentation` and `tune`.
+//! Arguments of `evaluate`, `presets`, `reproduce segmentation` and `tune`.
 
 use std::path::PathBuf;
 
@@ -68,24 +68,23 @@ their names agree up to the ending. Means are over the labels that occur in the 
 
 /// A directory of images with unaries and truth.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Data")]
 pub struct DataArgs {
     /// Data directory, see below
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// Use only the first N images
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Data")]
     pub limit: Option<u32>,
     /// Folder of the true label maps
-    #[arg(long, value_name = "NAME", default_value = "truth")]
+    #[arg(long, value_name = "NAME", default_value = "truth", help_heading = "Data")]
     pub truth: String,
     /// True label that counts nowhere [default: from labels.json, else 255; `none`: every label counts]
-    #[arg(long, value_name = "V")]
+    #[arg(long, value_name = "V", help_heading = "Data")]
     pub void: Option<VoidSpec>,
 }
 
 impl DataArgs {
-    /// What was typed.
+    /// The options as the lab takes them.
     pub fn options(&self) -> DataOptions {
         DataOptions {
             data: self.data.clone(),
@@ -99,7 +98,7 @@ impl DataArgs {
 const DATA_HELP: &str = "\
 The data directory holds images/ID.png (or .jpg, .bmp, .ppm, .tif), truth/ID.png (indexed or grey), and either probs/ID.npz \
 (or .npy; labels x height x width) or unary/ID.npz (or .npy, .c_unary; energies or compressed scores); NAME.txt with one \
-ID per line for every split; and, if you like, labels.json: {\"classes\": [{\"name\": ...}, ...], \"void_index\": 255}.";
+ID per line for every split; and optionally labels.json: {\"classes\": [{\"name\": ...}, ...], \"void_index\": 255}.";
 
 /// `relaxcrf reproduce segmentation`.
 #[derive(Debug, Args)]
@@ -108,9 +107,9 @@ pub struct ReproduceSegmentationArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Which images: NAME for DIR/NAME.txt, a file with one ID per line, or `all`
-    #[arg(long, value_name = "S", default_value = "test")]
+    #[arg(long, value_name = "S", default_value = "test", help_heading = "Data")]
     pub split: String,
-    /// Directory for the results; made if absent. An interrupted run goes on from there
+    /// Directory for the results; created if absent. An interrupted run resumes from it
     #[arg(long, value_name = "DIR", default_value = "reproduce-out")]
     pub out: PathBuf,
     /// Methods and chains to compare, separated by commas: see `relaxcrf methods`
@@ -143,18 +142,18 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub data: DataArgs,
     /// Which images: NAME for DIR/NAME.txt, a file with one ID per line, or `all`
-    #[arg(long, value_name = "S", default_value = "val")]
+    #[arg(long, value_name = "S", default_value = "val", help_heading = "Data")]
     pub split: String,
     /// Method, or a chain of them, to tune the kernels for: see `relaxcrf methods`
     #[arg(short, long, value_name = "M", default_value = &*relaxcrf::presets::default().method)]
     pub method: Pipeline,
-    /// What to make large: accuracy, iou (mean IoU), or both (their mean)
+    /// Measure to maximise: accuracy, iou (mean IoU), or both (their mean)
     #[arg(long, value_name = "O", default_value = "accuracy")]
     pub objective: Objective,
     /// Evaluations in all, those of earlier runs included
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub evaluations: u32,
-    /// Evaluations spread evenly over the box before the search uses what it has learnt
+    /// Evaluations spread evenly over the box before the search uses their results
     #[arg(long, value_name = "N", default_value_t = 12)]
     pub spread: u32,
     /// Range of a parameter: gaussian-sigma, gaussian-weight, sigma-xy, sigma-rgb or bilateral-weight. Repeatable
@@ -165,11 +164,11 @@ pub struct TuneArgs {
     #[arg(long, value_name = "P", default_values_t = [PresetSpec::default()])]
     pub start: Vec<PresetSpec>,
     /// How to search: gp (Gaussian process, expected improvement; needs a program built with `--features tune`) or
-    /// random (spread, then around the best) [default: gp if it is there]
+    /// random (spread, then around the best) [default: gp if built in]
     #[arg(long, value_name = "S")]
     pub search: Option<SearchKind>,
-    /// Directory for evaluations.jsonl, best.toml and search.svg; made if absent. An interrupted search goes on from
-    /// there
+    /// Directory for evaluations.jsonl, best.toml and search.svg; created if absent. An interrupted search resumes
+    /// from it
     #[arg(long, value_name = "DIR", default_value = "tune-out")]
     pub out: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Commands that measure: stereo, comparisons, the paper's experiments.
+//! Arguments of `stereo`, `compare`, `reproduce` and `study`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct StereoArgs {
     pub left: PathBuf,
     /// The right picture: left pixel x matches right pixel x - disparity
     pub right: PathBuf,
-    /// Number of disparities: 0 to N - 1 are tried
+    /// Number of disparities: the labels are 0 to N - 1
     #[arg(short, long, value_name = "N")]
     pub disparities: usize,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub struct StereoArgs {
     /// Bits of .png output: 8, or 16 as the KITTI files have
     #[arg(long, value_name = "B", default_value = "8", value_parser = ["8", "16"])]
     pub bits: String,
-    /// Also write the disparities in colours, for people
+    /// Also write the disparities as a picture in colours
     #[arg(long, visible_alias = "colors", value_name = "F.png", value_parser = specs::picture_output)]
     pub colours: Option<PathBuf>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct CostArgs {
     /// Matching cost: ad (absolute difference), bt (Birchfield-Tomasi) or census, census:R
     #[arg(long, value_name = "C", default_value = "ad")]
     pub cost: CostSpec,
-    /// No cost exceeds this; none leaves them as they are [default: ad 40, bt 20, census half its neighbours]
+    /// Largest cost; `none` for no limit [default: ad 40, bt 20, census half its neighbours]
     #[arg(long, value_name = "T")]
     pub truncate: Option<Truncation>,
     /// Round costs to multiples of this
@@ -72,7 +72,7 @@ pub struct CostArgs {
 }
 
 impl CostArgs {
-    /// What was typed.
+    /// The options as the lab takes them.
     pub fn options(&self) -> MatchingOptions {
         MatchingOptions { cost: self.cost, truncate: self.truncate, cost_step: self.cost_step }
     }
@@ -110,10 +110,9 @@ impl TruthArgs {
 
 /// `relaxcrf compare`.
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "relaxcrf compare [OPTIONS] <IMAGE> (--probs F... | --logits F | --unary F | --labels F) --report OUT.html\n       \
-                      relaxcrf compare [OPTIONS] <LEFT> --right F --disparities N --report OUT.html"
-)]
+#[command(override_usage = "relaxcrf compare [OPTIONS] <IMAGE> --report OUT.html\n                        \
+                      (--probs F... | --logits F | --unary F | --labels F)\n       \
+                      relaxcrf compare [OPTIONS] <LEFT> --right F --disparities N --report OUT.html")]
 pub struct CompareArgs {
     /// The image to segment, or the left picture of a stereo pair
     pub image: PathBuf,
@@ -166,7 +165,7 @@ pub struct CompareSource {
     /// Energies (.npy, .npz), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
-    /// Hard labels to be corrected: indexed or grey image, or an integer H x W array
+    /// Hard labels to correct: indexed or grey image, or an integer H x W array
     #[arg(long, value_name = "F")]
     pub labels: Option<PathBuf>,
     /// The right picture of a stereo pair; needs --disparities
@@ -179,7 +178,7 @@ pub struct CompareSource {
 pub enum ReproduceCommand {
     /// Stereo pairs: final energies, energy against time, disparity maps
     Stereo(ReproduceStereoArgs),
-    /// Who beats whom on energy, accuracy and IoU, over a directory of images
+    /// Images of a data directory: which method beats which on energy, accuracy and IoU
     Segmentation(ReproduceSegmentationArgs),
 }
 
@@ -189,7 +188,7 @@ pub enum ReproduceCommand {
 pub struct ReproduceStereoArgs {
     /// Directory of pairs: one folder each, or a pairs.csv
     pub dir: PathBuf,
-    /// Directory for stereo.html, stereo.md, stereo.csv, pictures and plots; made if absent
+    /// Directory for stereo.html, stereo.md, stereo.csv, pictures and plots; created if absent
     #[arg(long, value_name = "DIR", default_value = "reproduce-out")]
     pub out: PathBuf,
     /// Methods and chains to compare, separated by commas: see `relaxcrf methods`
@@ -199,7 +198,7 @@ pub struct ReproduceStereoArgs {
     /// [default: mf5,mf, unless methods are named]
     #[arg(long, value_name = "M,M,...")]
     pub half_weights: Option<MethodList>,
-    /// Most time for each stage of each method on each pair
+    /// Time limit of each stage of each method on each pair
     #[arg(long, value_name = "T", default_value = "90s", value_parser = specs::duration, allow_hyphen_values = true)]
     pub time_limit: Duration,
     /// Only pairs of these names
@@ -229,7 +228,7 @@ pub enum StudyCommand {
 /// `relaxcrf study filter`.
 #[derive(Debug, Args)]
 pub struct StudyFilterArgs {
-    /// Directory for filter.html, filter.md, filter.csv and the plots; made if absent
+    /// Directory for filter.html, filter.md, filter.csv and the plots; created if absent
     #[arg(long, value_name = "DIR", default_value = "study-out")]
     pub out: PathBuf,
     /// Standard deviations in pixels

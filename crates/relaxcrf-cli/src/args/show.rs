@@ -1,4 +1,4 @@
-//! What can be typed about pictures for people: colours, names, overlays.
+//! Arguments for pictures: colours, names, overlays.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Images that are too large to be solved whole.
+//! Arguments for images that are too large to be solved whole.
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ pub struct TileArgs {
     /// are read, and labels written, by window: TIFF, BigTIFF, GeoTIFF and .npy never as a whole
     #[arg(long, value_name = "auto|N")]
     pub tile: Option<SizeSpec>,
-    /// Pixels around a tile that it looks at [default: auto, 5 standard deviations of the widest kernel]
+    /// Pixels around a tile that its solution uses [default: auto, 5 standard deviations of the widest kernel]
     #[arg(long, value_name = "auto|N", requires = "tile")]
     pub halo: Option<SizeSpec>,
     /// Memory for --tile auto, such as 800M or 2GiB [default: 1.5GiB]

@@ -1,4 +1,4 @@
-//! `relaxcrf compare`.
+//! `relaxcrf compare`: several methods on one problem.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::args::{CompareArgs, CompareSource};
 use crate::progress::{Meter, Screen};
 use crate::terminal::{print, print_json};
 
-/// A stage that has not ended by then is stopped, unless another limit is given.
+/// Default time limit of a stage.
 const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads the problem, runs the methods, reports.
@@ -131,7 +131,7 @@ fn segmentation(args: &CompareArgs, messages: &Messages) -> Result<Problem> {
         inputs::read(&args.image, source, &args.unary.options(), model, args.common.seed, messages)
     };
     let Input { image, model, values } = read(&model_args, messages)?;
-    // The same files: everything has been said.
+    // The same files: warnings would be repeated.
     let quiet = Messages::silent();
     let half = wants_half(args).then(|| read(&model_args.halved(), &quiet)).transpose()?.map(|p| p.model);
     let truth = match &args.truth.truth {

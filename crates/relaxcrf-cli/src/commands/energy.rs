@@ -1,4 +1,4 @@
-//! `relaxcrf energy`.
+//! `relaxcrf energy`: the energy of a labelling.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! `relaxcrf methods`.
+//! `relaxcrf methods`: the list of methods.
 
 use anyhow::Result;
 use relaxcrf::presets;

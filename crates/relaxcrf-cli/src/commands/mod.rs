@@ -44,18 +44,18 @@ fn use_threads(common: &CommonArgs) -> Result<()> {
     if let (None, Some(n)) = (common.threads, asked.filter(|&n| n > u128::from(MAX_THREADS))) {
         bail!("{VARIABLE} is {n}; expected at most {MAX_THREADS}");
     }
-    // Threads that are started into the last of the memory fall, one by one, before anybody can say so.
+    // Without this check threads would fail one by one when memory runs out, without a message.
     let count = common.threads.map(Into::into).or(asked.filter(|&n| n > 0).map(|n| n as usize));
     let count: usize = count.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let cannot_start = "the threads cannot be started (fewer with --threads, or is memory limited?)";
     relaxcrf::memory::require("memory for the threads", (count * STACK) as u64).context(cannot_start)?;
-    // Here and not at the first use of rayon, which would panic where the system has no more threads to give.
+    // At its first use rayon would panic if the system refused a thread.
     rayon::ThreadPoolBuilder::new()
         .stack_size(STACK)
         .num_threads(common.threads.map_or(0, Into::into))
         .build_global()
         .context(cannot_start)?;
-    // Allocators set memory aside for every thread that takes some: before it is asked how much is left.
+    // Allocators reserve memory for every thread that uses some; make them do so before the free memory is measured.
     rayon::broadcast(|_| drop(std::hint::black_box(vec![0u8; 64])));
     Ok(relaxcrf::memory::require("memory for the program", 0)?)
 }

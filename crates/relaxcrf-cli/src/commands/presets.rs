@@ -1,4 +1,4 @@
-//! `relaxcrf presets`.
+//! `relaxcrf presets`: the list of parameter sets.
 
 use anyhow::Result;
 use relaxcrf::model::Normalization;
@@ -69,7 +69,7 @@ fn short(p: &Preset) -> String {
     purpose(p) + &unbroken(wrap(&format!("  {}", flags(p)), 2))
 }
 
-/// Everything, with an empty line behind.
+/// The whole preset and an empty line.
 fn full(p: &Preset) -> String {
     let (sigma_xy, sigma_rgb, weight) = p.bilateral;
     let facts = [

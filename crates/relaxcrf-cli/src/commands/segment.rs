@@ -1,4 +1,4 @@
-//! `relaxcrf segment`.
+//! `relaxcrf segment`: one image from files to files.
 
 mod tiled;
 
@@ -37,7 +37,7 @@ const FACTS_COLUMN: usize = "lower bound".len() + 2;
 struct SegmentReport {
     #[serde(flatten)]
     run: RunReport,
-    /// Shares of the labels that occur, before and after.
+    /// Fractions of the labels that occur, before and after.
     classes: Vec<ClassFraction>,
 }
 
@@ -163,7 +163,7 @@ fn forecast(args: &SegmentArgs, source: Source, choice: &Choice) -> Result<f64> 
     Ok(rate * (image.width * image.height) as f64)
 }
 
-/// Labels x height x width, as networks and NumPy code have them.
+/// Writes beliefs as labels x height x width.
 pub(super) fn write_beliefs(path: &Path, width: usize, height: usize, beliefs: &Beliefs) -> Result<()> {
     let labels = beliefs.labels();
     let mut planes = vec![0.0; beliefs.as_slice().len()];

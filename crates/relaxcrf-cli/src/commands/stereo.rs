@@ -1,4 +1,4 @@
-//! `relaxcrf stereo`.
+//! `relaxcrf stereo`: disparities of a rectified pair.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         let png = picture.png()?;
         together.write(path, || relaxcrf_io::write_atomically(path, |out| out.write_all(&png)))?;
     }
-    // What is written directly may fail half way: before there are other files.
+    // Devices are written to first: a failure there leaves no other files.
     let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
     for path in devices.into_iter().chain(files) {
         let write = || disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities);
@@ -120,7 +120,7 @@ impl StereoArgs {
     }
 }
 
-/// Fails if the pair needs too much memory; tells what it needs if that is all that was asked.
+/// Checks the memory of the pair against --max-memory, and prints it for --dry-run.
 fn check_resources(args: &StereoArgs) -> Result<()> {
     let left = relaxcrf_io::read_image(&args.left)?;
     let what = format!("{} with {}", args.left.display(), args.right.display());

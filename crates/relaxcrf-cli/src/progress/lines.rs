@@ -1,4 +1,4 @@
-//! Lines of progress on a standard error that is no terminal, such as the log of a CI job.
+//! Lines of progress on a standard error that is not a terminal, such as the log of a CI job.
 //!
 //! All meters of a process share one schedule: a run of many short stages prints as seldom as one long stage does.
 
@@ -26,7 +26,7 @@ static STARTED: OnceLock<Instant> = OnceLock::new();
 static INTERVAL_MS: AtomicU64 = AtomicU64::new(DEFAULT_INTERVAL.as_millis() as u64);
 static SCHEDULE: Mutex<Schedule> = Mutex::new(Schedule { last: Duration::ZERO, tenths: 0 });
 
-/// Starts the clock that lines tell, and sets the time between lines.
+/// Starts the clock that lines show, and sets the time between lines.
 pub fn begin(interval: Duration) {
     INTERVAL_MS.store(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     elapsed();
@@ -70,7 +70,7 @@ impl Schedule {
     }
 }
 
-/// How far a piece of work is.
+/// Progress of a piece of work.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// Where in a longer run the work is.
@@ -135,7 +135,7 @@ impl State {
     }
 }
 
-/// A time for people: `42 s`, `3 min 5 s`, `2 h 7 min`.
+/// Formats a time: `42 s`, `3 min 5 s`, `2 h 7 min`.
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

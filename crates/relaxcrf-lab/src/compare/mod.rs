@@ -41,10 +41,10 @@ pub struct Problem {
     pub task: Task,
 }
 
-/// What the labels mean.
+/// Meaning of the labels.
 #[derive(Debug)]
 pub enum Task {
-    /// Labels are classes; labels of the truth that the model does not have are left out of account.
+    /// Labels are classes; true labels that the model does not have are ignored.
     Segmentation {
         /// The true labels.
         truth: Option<Vec<u16>>,
@@ -56,30 +56,30 @@ pub enum Task {
     },
 }
 
-/// How good a labelling is.
+/// Measures of a labelling against the truth.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(untagged)]
 pub enum Quality {
     /// Measures of classes.
     Segmentation {
-        /// Share of pixels with the true label.
+        /// Fraction of pixels with the true label.
         accuracy: f64,
-        /// Mean over the labels of intersection over union.
+        /// Mean over the labels in the truth of intersection over union.
         mean_iou: f64,
     },
     /// Measures of disparities.
     Stereo(Scores),
 }
 
-/// What one method did.
+/// One method's run.
 #[derive(Debug, Serialize)]
 pub struct Run {
-    /// How good the labelling is; `None` without a truth.
+    /// Measures of the labelling; `None` without a truth.
     pub quality: Option<Quality>,
     /// The run as `--json` prints it.
     #[serde(flatten)]
     pub report: RunReport,
-    /// What the method arrived at.
+    /// The method's own labelling.
     #[serde(skip)]
     pub labeling: Labeling,
     /// Every iteration.
@@ -95,7 +95,7 @@ pub struct Run {
 pub struct Comparison {
     /// The problem's name.
     pub name: String,
-    /// The best constant labelling and its energy: what a method must beat.
+    /// Label of the best constant labelling, the baseline of all methods.
     pub constant_label: u16,
     /// Energy of that labelling.
     pub constant_energy: f64,
@@ -122,8 +122,8 @@ impl Problem {
         }
     }
 
-    /// Runs the methods one after the other; `ends` tell when stages of some methods end, `say` hears of each
-    /// run that has ended.
+    /// Runs the methods one after the other; `ends` tell when stages of some methods end, `say` receives each
+    /// finished run.
     pub fn compare(
         &self,
         contestants: &[Contestant],

@@ -57,7 +57,7 @@ impl Comparison {
         sheet
     }
 
-    /// How good the labellings are; `None` without a truth.
+    /// Measures of the labellings; `None` without a truth.
     pub fn qualities(&self) -> Option<Sheet> {
         let first = self.runs.iter().find_map(|r| r.quality)?;
         let mut columns = vec![("method", Best::None)];
@@ -121,7 +121,7 @@ impl Comparison {
 
     fn plot(&self, title: &str, x: &str, place: impl Fn(&Progress) -> f64) -> Plot {
         let curve = |run: &Run| {
-            // The unary labelling is no curve, and its energy would leave little room for those that are.
+            // The unary labelling is a point of high energy, which would leave little room for the curves.
             if run.report.method == "unary" {
                 return Vec::new();
             }
@@ -138,7 +138,7 @@ impl Comparison {
         for (k, (run, points)) in self.runs.iter().zip(curves).enumerate() {
             plot = plot.with(Series::line(run.report.method.clone(), points).coloured(k));
         }
-        // Far above everything it would only take room.
+        // Far above all curves the line would only take room.
         if plot.series.iter().flat_map(|s| &s.points).any(|p| p.1 >= self.constant_energy) {
             plot = plot.with_rule("best constant labelling", self.constant_energy);
         }

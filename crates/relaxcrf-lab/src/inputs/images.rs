@@ -22,7 +22,7 @@ pub fn warn_about_image(image: &Image, path: &Path, bilateral: &[BilateralSpec],
 fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], messages: &Messages) {
     let largest = image.data.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let widest = bilateral.iter().map(BilateralSpec::widest_color).fold(0.0, f32::max);
-    // A black image is just that.
+    // A black image is not a sign of another scale.
     if largest > 0.0 && largest <= 1.0 && widest > 1.0 {
         messages.warn(&format!(
             "{}: no value exceeds {largest}, but a colour sigma is {widest}: is the image scaled from 0 to 1? \
@@ -32,7 +32,7 @@ fn warn_about_scale(image: &Image, path: &Path, bilateral: &[BilateralSpec], mes
     }
 }
 
-/// Most pairs of neighbours that are looked at.
+/// Largest number of neighbouring pairs examined.
 const MAX_PAIRS: usize = 1 << 20;
 /// Levels of 8 bits.
 const LEVELS: usize = 256;
@@ -59,7 +59,7 @@ pub fn looks_wrapped(image: &Image) -> bool {
     image.data.iter().all(whole) && (0..image.channels).any(|c| is_wrapped(&crossings(image, c)))
 }
 
-/// How many arcs between horizontal neighbours of a channel cross each cut, cut k lying below level k; and the number of
+/// Counts the arcs between horizontal neighbours of a channel that cross each cut (cut k lies below level k), and the
 /// neighbours.
 fn crossings(image: &Image, channel: usize) -> ([u64; LEVELS], u64) {
     let (width, channels) = (image.width, image.channels);

@@ -46,7 +46,7 @@ impl LabelValues {
         }
     }
 
-    /// Returns each value's label; those that stand for none become the largest number there is.
+    /// Returns each value's label, and `u16::MAX` for values without a label.
     pub fn labels<'v>(&self, values: &'v [u16]) -> Cow<'v, [u16]> {
         if self.0.is_none() {
             return Cow::Borrowed(values);
@@ -60,7 +60,7 @@ impl LabelValues {
         self.0.as_ref().and_then(|values| values.last()).map_or(labels, |&last| usize::from(last) + 1)
     }
 
-    /// Whether values stand for other labels than themselves.
+    /// Whether some value differs from its label.
     pub fn is_mapped(&self) -> bool {
         self.0.is_some()
     }
@@ -119,7 +119,7 @@ impl Occurring {
         present.filter(|&v| Some(v) != self.unsure).collect()
     }
 
-    /// Decides how the values become labels, and tells about it.
+    /// Decides how the values become labels, with notes and warnings about it.
     pub fn decide(&self, path: &Path, args: &UnaryOptions, messages: &Messages) -> Result<Reading> {
         let shown = path.display();
         if let Some(n) = args.num_labels {
@@ -221,7 +221,7 @@ pub fn read(
     Ok(Unary { labels: reading.labels, rows, values: reading.values })
 }
 
-/// Decides about a whole label map.
+/// Decides how a whole label map is read.
 pub fn reading(marks: &[u16], path: &Path, args: &UnaryOptions, messages: &Messages) -> Result<Reading> {
     let mut occurring = Occurring::new(args.unsure);
     occurring.add(marks);

@@ -1,4 +1,4 @@
-//! From files to a model: reads, checks that the parts belong together, and warns of likely mistakes.
+//! Files to models: reads them, checks that they fit together, and warns of likely mistakes.
 
 mod images;
 mod labels;
@@ -27,7 +27,7 @@ use crate::messages::Messages;
 use crate::options::{ModelOptions, UnaryOptions};
 use crate::specs::{CompatSpec, CostSpec};
 
-/// A model made from files, and what the files say that the model does not.
+/// A model made from files, with its image and the values of its label map.
 pub struct Input {
     /// The image.
     pub image: Image,

@@ -1,4 +1,4 @@
-//! Unary energies from files, whole.
+//! Unary energies from whole files.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub struct Unary {
     pub values: LabelValues,
 }
 
-/// Where the channels of an array are, which are the labels, or one for the foreground.
+/// Position of the channels in an array: one per label, or one for the foreground.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channels {
     /// One channel per label, on this axis.
@@ -77,11 +77,11 @@ pub fn read_unary(
     Ok(Unary { labels, rows, values: LabelValues::default() })
 }
 
-/// How many labels there are, from headers where they say so.
+/// Counts the labels, from headers if possible.
 pub fn label_count(source: Source, args: &UnaryOptions) -> Result<usize> {
     let along_axis = |shape: &[usize]| {
         let axis = if args.label_axis < 0 { args.label_axis + 3 } else { args.label_axis };
-        // What does not fit is explained when it is read.
+        // A shape that does not fit is reported when the array is read.
         let axis = usize::try_from(axis).ok().filter(|_| shape.len() == 3);
         values::labels_of_channels(source, axis.and_then(|axis| shape.get(axis).copied()).unwrap_or(1))
     };
@@ -112,7 +112,7 @@ pub fn check_header_size(
         _ => return Ok(()),
     };
     let mut shape = header_shape(path)?;
-    // What does not fit otherwise is explained when it is read.
+    // Other mismatches are reported when the array is read.
     let axis = usize::try_from(if args.label_axis < 0 { args.label_axis + 3 } else { args.label_axis });
     if let (3, Ok(axis @ 0..3)) = (shape.len(), axis) {
         shape.remove(axis);
@@ -135,7 +135,7 @@ fn is_picture(path: &Path) -> bool {
     !path.is_dir() && !is_tiff(path) && !matches!(extension(path).as_str(), "npy" | "npz")
 }
 
-/// Where the channels are in an array of this shape, which must fit the image.
+/// Finds the channels in an array of this shape, which must fit the image.
 pub fn channels(
     shape: &[usize],
     source: Source,

@@ -1,4 +1,4 @@
-//! From the values in files to unary energies: checks that they are what the option says.
+//! Values in files to unary energies, with checks that they are of the kind that the option names.
 
 use anyhow::{Context, Result, bail};
 use relaxcrf::model::unary;
@@ -13,7 +13,7 @@ const ROUNDING: f32 = 1e-3;
 const SUM_SLACK: f32 = 0.01;
 const SUM_SLACK_PER_LABEL: f32 = 0.002;
 
-/// Says once how one channel is understood.
+/// Notes how one channel is understood.
 pub fn note_foreground(source: Source, messages: &Messages) {
     let name = source.name();
     messages.note(&match source {

@@ -11,7 +11,7 @@ use crate::messages::Messages;
 use crate::options::UnaryOptions;
 use crate::specs::extension;
 
-/// Pixels that are looked at together when labels are counted.
+/// Pixels that are read together when labels are counted.
 const SCAN: usize = 1 << 22;
 
 /// Where unary energies are read from, window by window.
@@ -22,7 +22,7 @@ pub struct UnaryWindows<'a> {
     raster: Raster,
     labels: usize,
     kind: Kind,
-    /// Values that look wrong are complained about once.
+    /// Whether a warning about the values was shown.
     warned: bool,
 }
 
@@ -46,7 +46,7 @@ impl<'a> UnaryWindows<'a> {
     ) -> Result<Self> {
         let path = source.path();
         let array = |path: &Path| -> Result<Raster> {
-            // Only the shape is looked at.
+            // Only the shape is read.
             let shape = io::npy_shape(path)?;
             Ok(match inputs::channels(&shape, source, size, image_path, args)? {
                 Channels::OnAxis(axis) => Raster::array(path, axis)?,

@@ -1,4 +1,4 @@
-//! What users should know about a run besides its result.
+//! Explanations and warnings about a run.
 
 use relaxcrf::Model;
 use relaxcrf::solve::{Pipeline, Settings, Solution};
@@ -7,7 +7,7 @@ use super::number;
 use crate::choice::Choice;
 use crate::messages::Messages;
 
-/// Tells what `auto` will do, if that was asked for.
+/// Explains what `auto` runs on a model.
 pub fn explain(method: &Pipeline, model: &Model, settings: &Settings, messages: &Messages) {
     for reason in relaxcrf::solve::auto::plan(model, settings).reasons {
         messages.show(&format!("auto: {reason}"));

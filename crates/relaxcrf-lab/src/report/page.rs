@@ -9,7 +9,7 @@ use super::picture::Picture;
 use super::plot::{NARROW, Plot, WIDE};
 use super::sheet::Sheet;
 
-/// A page: a title, what it is about, and its sections.
+/// A page: title, lead and sections.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// The heading.
@@ -20,7 +20,7 @@ pub struct Page {
     pub sections: Vec<Section>,
 }
 
-/// A heading with what belongs under it.
+/// A heading with its content.
 #[derive(Debug, Clone, Default)]
 pub struct Section {
     /// The heading of the part; none if empty.
@@ -29,7 +29,7 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// What a page is made of.
+/// A piece of a page.
 #[derive(Debug, Clone)]
 pub enum Block {
     /// A paragraph.
@@ -90,7 +90,7 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     write_atomically(path, |out| out.write_all(text.as_bytes())).context("nothing was written")
 }
 
-/// Text that cannot be taken for markup, in elements and between double quotes.
+/// Escapes text for elements and double quotes.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

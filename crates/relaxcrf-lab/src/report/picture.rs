@@ -78,7 +78,7 @@ impl Picture {
     pub fn overlay(image: &Image, labels: &[u16], palette: &Palette) -> Self {
         let mut picture = Self::photo(image);
         let (width, height) = (picture.width, picture.height);
-        // As visible in large images, which are shown smaller, as in small ones.
+        // Equally visible in large images, which are shown smaller, and in small ones.
         let thickness = (width.max(height) / BORDER_EVERY).max(1);
         let label = |x: usize, y: usize| labels.get(y * width + x);
         for (at, pixel) in picture.rgb.chunks_exact_mut(3).enumerate() {
@@ -119,7 +119,7 @@ impl Picture {
         Self::from_pixels(size.0, size.1, right.map(colour))
     }
 
-    /// How undecided each pixel is: the entropy of its beliefs, 1 where all labels are equal.
+    /// Shows how undecided each pixel is: the entropy of its beliefs, 1 where all labels are equal.
     pub fn uncertainty(size: (usize, usize), beliefs: &Beliefs) -> Self {
         let labels = beliefs.labels();
         let full = (labels.max(2) as f32).ln();
@@ -184,7 +184,7 @@ impl Picture {
         Ok(bytes)
     }
 
-    /// As the address of an image that needs no file.
+    /// As a data URI, which needs no file.
     pub fn data_uri(&self) -> Result<String> {
         Ok(format!("data:image/png;base64,{}", base64::engine::general_purpose::STANDARD.encode(self.png()?)))
     }

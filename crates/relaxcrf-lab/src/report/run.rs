@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::percent;
 
-/// Points on which a filter's error is measured: a few milliseconds, and a fair idea of the size.
+/// Points on which a filter's error is measured: a few milliseconds, and accurate enough for its order of magnitude.
 const ERROR_SAMPLES: usize = 64;
 
 /// A run as JSON. Infinite numbers become null.

@@ -1,8 +1,8 @@
-//! Several runs on one output directory: who does what.
+//! Locks by which several runs divide the images of one output directory.
 //!
 //! A run holds a shared lock on the directory, and an exclusive one on a claim for every image that it works on. Locks
-//! are the operating system's: they end with the process, however that ends. A file system without locks makes runs do
-//! some images twice, with the same bytes; no more harm than that.
+//! are the operating system's: they end with the process, however that ends. On a file system without locks, runs may do
+//! some images twice, with the same bytes.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use relaxcrf_lab::outputs::{check_regular, make_directory};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Claim files; images share them by their names, so that millions of images do not need millions of files.
+/// Number of claim files. Images are assigned to them by name, so that millions of images do not need millions of files.
 const CLAIMS: u64 = 1024;
 
-/// A run's place in an output directory.
+/// The locks of a run in an output directory.
 #[derive(Debug)]
 pub struct Claims {
     folder: PathBuf,
@@ -22,7 +22,7 @@ pub struct Claims {
     _present: File,
 }
 
-/// An image that is this run's; given back when dropped.
+/// The lock on one image, released when dropped.
 #[derive(Debug)]
 pub struct Claim(Option<File>);
 
@@ -41,7 +41,7 @@ impl Claims {
         Ok(Self { folder, _present: present })
     }
 
-    /// The right to work on an image, unless another has it.
+    /// Locks an image, unless another run has it.
     pub fn take(&self, item: &str) -> Result<Option<Claim>> {
         let slot = xxh3_64(item.as_bytes()) % CLAIMS;
         let file = open(&self.folder.join(format!("claim-{slot}")))?;
@@ -56,7 +56,7 @@ impl Claims {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(file) = &self.0 {
-            // Closing it would do as well.
+            // Closing the file releases the lock too.
             let _ = file.unlock();
         }
     }
@@ -69,7 +69,7 @@ fn open(path: &Path) -> Result<File> {
     file.with_context(|| format!("{}: cannot be made", path.display()))
 }
 
-/// Removes temporary files of writers that are gone, here and below.
+/// Removes temporary files of killed runs in a folder and the folders in it.
 fn clear(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -78,7 +78,7 @@ fn clear(folder: &Path) {
         if entry.file_type().is_ok_and(|t| t.is_dir()) {
             clear(&path);
         } else if name.starts_with(".relaxcrf-") && name.ends_with(".tmp") {
-            // Left for another time if it cannot be removed.
+            // If it cannot be removed, a later run tries again.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What a result is made from, as one number: the inputs' content and every setting it depends on.
+//! Identity of a result: a hash of its inputs' content and of all settings that it depends on.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,7 +15,7 @@ use crate::args::BatchArgs;
 /// Bytes read at a time.
 const PIECE: usize = 1 << 16;
 
-/// Every setting that a result depends on, as text.
+/// All settings that a result depends on, as text.
 pub fn settings(args: &BatchArgs, choice: &Choice, void: Option<u16>) -> Result<String> {
     let unary = &args.unary;
     let costs = match &choice.model.compat {

@@ -1,4 +1,4 @@
-//! Which images a batch is about, and what belongs to each.
+//! The images of a batch, each with its unaries and truth.
 //!
 //! A file that one image lacks is a failure of that image, not of the batch: it is found here and reported when its
 //! turn comes. Only mistakes in the whole list stop a run.
@@ -14,18 +14,18 @@ use relaxcrf_lab::specs::extension;
 use super::manifest;
 use crate::args::BatchArgs;
 
-/// One image with what belongs to it.
+/// One image with the files that belong to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
     /// The results' file name without its ending; may have folders in front.
     pub name: String,
     pub image: PathBuf,
-    /// What the unary energies are made from, or why there is nothing.
+    /// The files of the unary energies, or the error if there are none.
     pub source: std::result::Result<Unaries, String>,
     pub truth: Option<PathBuf>,
 }
 
-/// What the unary energies of one image are made from.
+/// The files of one image's unary energies.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Unaries {
     Probabilities(PathBuf),
@@ -53,7 +53,7 @@ impl Unaries {
         }
     }
 
-    /// What it is, for the settings that identify a result.
+    /// Kind of the files, for the settings that identify a result.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Probabilities(_) => "probs",
@@ -67,12 +67,12 @@ impl Unaries {
 /// All images of a batch.
 #[derive(Debug)]
 pub struct Items {
-    /// What the set is called, for reports.
+    /// Name of the set, for reports.
     pub title: String,
     pub list: Vec<Item>,
     /// Names of the labels and the void mark of the truth.
     pub labels: LabelNames,
-    /// Where files were found that the command line does not name.
+    /// Notes about files that were found without an option.
     pub notes: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ fn data_directory(args: &BatchArgs, root: &Path) -> Result<(String, Vec<Item>, P
         if truth_folder.is_dir() { entries_by_stem(&truth_folder, &MAPS, false)? } else { BTreeMap::new() };
     let ids = dataset::ids_of(root, &args.split, &images)?;
     let items = ids.into_iter().map(|name| Item {
-        // An ID without an image fails when its turn comes, by this name.
+        // An ID without an image fails in its turn, under this name.
         image: images.get(&name).cloned().unwrap_or_else(|| root.join("images").join(&name)),
         source: finder.find(&name),
         truth: truth.get(&name).cloned(),
@@ -179,7 +179,7 @@ fn plain(args: &BatchArgs, images: Vec<PathBuf>) -> Result<Vec<Item>> {
     Ok(items.collect())
 }
 
-/// Why an image has no unaries.
+/// Error for an image without unaries.
 fn nowhere(image: &Path, folder: &Path) -> String {
     format!(
         "{}: no probabilities; expected a .npy, .npz or .c_unary file of the same name beside it, or a file in {}; name \
@@ -217,7 +217,7 @@ fn find_truth(list: &mut [Item]) -> Option<String> {
     Some(format!("truth for {count} of {} images found in {}", list.len(), folder.display()))
 }
 
-/// Fails once for all if no image has anything to make unary energies from.
+/// Fails with one error for all images if none of them has unary energies.
 fn check_sources(list: &[Item]) -> Result<()> {
     let Some(Item { source: Err(why), .. }) = list.first() else { return Ok(()) };
     if list.iter().any(|item| item.source.is_ok()) {

@@ -1,4 +1,4 @@
-//! Lists of images in files: CSV with a heading, or one JSON object a line.
+//! Lists of images in files: CSV with a heading, or one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use relaxcrf_lab::specs::extension;
 
 use super::items::{Item, Unaries};
 
-/// What a column is called, and what else it may be called.
+/// Names of the columns, the usual one first.
 const IMAGE: &[&str] = &["image", "img"];
 const PROBABILITIES: &[&str] = &["probabilities", "probs", "prob"];
 const LOGITS: &[&str] = &["logits", "scores"];
@@ -19,7 +19,7 @@ const OUTPUT: &[&str] = &["output", "name"];
 
 type Row = BTreeMap<String, String>;
 
-/// Reads a manifest; a line that is not understood is an error, since it says nothing about which image it means.
+/// Reads a manifest. A line that is not understood is an error, because its image is unknown.
 pub fn read(path: &Path) -> Result<Vec<Item>> {
     let shown = path.display();
     let text = relaxcrf_io::read_text(path)?;
@@ -104,7 +104,7 @@ fn item(folder: &Path, row: &Row) -> Result<Item> {
     Ok(Item { name, image: path(image), source: Ok(source.clone()), truth })
 }
 
-/// The ending of a result is ours to give.
+/// Removes the ending of a result's name; the output format sets it.
 fn without_ending(name: &str) -> String {
     let endings = [".png", ".npy"];
     let bare = endings.iter().find_map(|e| name.strip_suffix(e)).unwrap_or(name);

@@ -1,7 +1,7 @@
-//! `relaxcrf batch`: many images, come what may.
+//! `relaxcrf batch`: many images, with resumption after any interruption.
 //!
-//! Each image is claimed, looked up, refined, written and logged, in this order: whatever happens between two of these,
-//! the next run finds either a logged result whose files are whole, or nothing to rely on and does the image again.
+//! Each image is claimed, looked up, refined, written and logged, in this order. After an interruption
+//! between two of these steps, the next run finds either a logged result with complete files, or no result and does the image.
 
 mod claims;
 mod identity;
@@ -39,7 +39,7 @@ use crate::progress::Tally;
 /// Failures and warnings shown on the terminal; all of them are in the log.
 const MAX_SHOWN: usize = 20;
 
-/// Refines everything that is not finished.
+/// Refines all images that are not finished.
 pub fn run(args: &BatchArgs) -> Result<()> {
     let palette = chosen_palette(&args.colours)?;
     let items = items::collect(args)?;
@@ -100,12 +100,12 @@ pub fn run(args: &BatchArgs) -> Result<()> {
     }
 }
 
-/// Each part of a list has its own log, so that machines that work on different parts need not share one.
+/// Name of the log. Each shard of a list has its own, so that machines need not write to the same file.
 fn log_name(args: &BatchArgs) -> String {
     args.shard.map_or("log.jsonl".into(), |s| format!("log-{}-of-{}.jsonl", s.part, s.of))
 }
 
-/// How many images a run did, found finished, and failed on.
+/// Numbers of images that a run did, skipped as finished, and failed on.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub done: AtomicUsize,
@@ -116,7 +116,7 @@ pub struct Counts {
 
 struct Outcome {
     counts: Counts,
-    /// Why the run ended before its time.
+    /// Error that ended the run early.
     broken: Option<anyhow::Error>,
 }
 
@@ -157,7 +157,7 @@ fn work_through(shop: &Shop, items: &Items, jobs: usize, threads: usize) -> Resu
     Ok(Outcome { counts, broken: broken.into_inner().unwrap_or_else(PoisonError::into_inner) })
 }
 
-/// What was shown on the terminal so far.
+/// Numbers of messages shown on the terminal so far.
 #[derive(Debug, Default)]
 struct Announced {
     warnings: AtomicUsize,

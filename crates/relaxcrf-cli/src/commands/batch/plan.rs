@@ -1,4 +1,4 @@
-//! `batch --dry-run`: what a run would do and take.
+//! `batch --dry-run`: the images, memory and time of a run.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::forecast::{self, shown_time};
 use crate::memory::Needs;
 use crate::specs::shown_bytes;
 
-/// Images that are looked at closely: their memory is counted and a piece of them is timed.
+/// Number of images whose memory is counted and of which a piece is timed.
 const SAMPLED: usize = 5;
 
 #[derive(Debug, Serialize)]
@@ -27,7 +27,7 @@ struct Plan {
     images: usize,
     finished: usize,
     to_do: usize,
-    /// What lacks something that can be seen without reading it.
+    /// Images with missing files.
     lacking: usize,
     pixels: u64,
     method: String,
@@ -40,7 +40,7 @@ struct Plan {
     seconds: Option<f64>,
 }
 
-/// Prints the plan, and does nothing.
+/// Prints the plan.
 pub fn show(
     args: &BatchArgs,
     items: &Items,
@@ -136,7 +136,7 @@ fn what_is_wrong(item: &Item) -> String {
     }
 }
 
-/// As a run would decide it.
+/// Whether a run would skip the image as finished.
 fn is_finished(args: &BatchArgs, finds: &Finds, item: &Item, settings: &str) -> bool {
     let (labels, _) = outputs(args, &item.name);
     let Some(known) = finds.get(&item.name).filter(|_| args.output.join(labels).is_file()) else {

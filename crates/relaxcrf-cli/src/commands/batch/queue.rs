@@ -1,13 +1,13 @@
-//! Which image is next.
+//! Order of the images: those that another run works on come again later.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an image that another run works on is left alone.
+/// Time before an image that another run works on is tried again.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Images in order; those that another run has come again later.
+/// Images in order, with those to be tried again.
 #[derive(Debug)]
 pub struct Queue(Mutex<State>);
 
@@ -15,7 +15,7 @@ pub struct Queue(Mutex<State>);
 struct State {
     next: usize,
     total: usize,
-    /// When to look again at which.
+    /// Images to try again, with their times.
     busy: VecDeque<(Instant, usize)>,
 }
 

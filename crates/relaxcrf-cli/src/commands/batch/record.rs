@@ -1,4 +1,4 @@
-//! One line of the log: what became of one image.
+//! The log: one line with the result or the error of one image.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// True label, label given, pixels; void predictions have the number of labels.
 pub type Pixels = Vec<(usize, usize, u64)>;
 
-/// What became of one image.
+/// The result or the error of one image.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Record {
     pub item: String,
@@ -25,7 +25,7 @@ pub struct Record {
     pub gap: Option<f64>,
     /// Reading, building, solving and writing.
     pub seconds: f64,
-    /// Share of pixels whose label is not the one with the lowest unary energy.
+    /// Fraction of pixels whose label is not the one with the lowest unary energy.
     pub changed: Option<f64>,
     /// Why the method stopped.
     pub ended: Option<String>,
@@ -38,7 +38,7 @@ pub struct Record {
     pub before: Option<Pixels>,
     pub after: Option<Pixels>,
     pub warnings: Vec<String>,
-    /// How inputs were understood where that is not what the bare values say.
+    /// Notes on how inputs were understood.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Labels (as they are written) of many pixels in the unary argmin that hardly any pixel has after refinement.
@@ -133,7 +133,7 @@ impl Finds {
     }
 }
 
-/// The last word on an image counts.
+/// Takes in a record; the last one of an image counts.
 fn note(finished: &mut HashMap<String, Finished>, record: Record) {
     match record.key {
         Some(key) if record.status == "done" => {
@@ -145,7 +145,7 @@ fn note(finished: &mut HashMap<String, Finished>, record: Record) {
     }
 }
 
-/// The logs of a directory: one of its own for every part of a list, so that machines need not share one.
+/// The logs of a directory, one for each shard.
 pub fn logs(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! What a batch came to: a few lines for the terminal, JSON, and a page.
+//! Summary of a batch: lines for the terminal, JSON, and a page.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -25,13 +25,12 @@ use crate::args::BatchArgs;
 use crate::classes::chosen_palette;
 use crate::forecast::shown_time;
 
-/// Rows of a table: a page with more opens slowly.
+/// Largest number of rows in a table; pages with more open slowly.
 const MAX_ROWS: usize = 1000;
-/// Images that are shown before and after.
+/// Largest number of images shown before and after.
 const MAX_PICTURES: usize = 4;
 
-/// What a batch came to. Of the images in the list of this run; those that earlier runs did are included where it says
-/// nothing else.
+/// Summary of all images in the list of a run, those of earlier runs included unless a field says otherwise.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     pub images: usize,
@@ -65,7 +64,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Reads the logs back: what earlier runs did counts as well.
+    /// Reads the logs, those of earlier runs too.
     pub fn new(
         args: &BatchArgs,
         choice: &Choice,
@@ -275,7 +274,7 @@ fn before_and_after(args: &BatchArgs, item: &Item) -> Result<[Picture; 3]> {
     ])
 }
 
-/// How many images changed how much.
+/// Plots the fraction of changed pixels over the images.
 fn changes(done: &[&Record]) -> Plot {
     let percentile = |k: usize| 100.0 * (k as f64 + 0.5) / done.len() as f64;
     let mut changed: Vec<f64> = done.iter().filter_map(|r| r.changed).collect();

@@ -34,11 +34,10 @@ const VOID: u16 = u16::MAX;
 pub struct Shop<'a> {
     pub args: &'a BatchArgs,
     pub choice: Choice,
-    /// Everything that a result depends on besides its inputs.
+    /// All settings that a result depends on.
     pub settings: String,
     /// True label that counts nowhere.
     pub void: Option<u16>,
-    /// Colours of the label maps.
     /// Colours that the user chose for label maps.
     pub palette: Option<Palette>,
     pub claims: Claims,
@@ -47,7 +46,7 @@ pub struct Shop<'a> {
     pub budget: Option<Budget>,
 }
 
-/// What became of an image's turn.
+/// Outcome of an image's turn.
 pub enum Turn {
     /// Another run has it; try later.
     Busy,
@@ -58,7 +57,7 @@ pub enum Turn {
 }
 
 impl Shop<'_> {
-    /// An image's turn. The error is one that the whole run cannot go on from.
+    /// Takes an image's turn. An error ends the whole run.
     pub fn turn(&self, item: &Item) -> Result<Turn> {
         let Some(_claim) = self.claims.take(&item.name)? else { return Ok(Turn::Busy) };
         let started = Instant::now();
@@ -76,7 +75,7 @@ impl Shop<'_> {
         Ok(Turn::Ended(Box::new(record)))
     }
 
-    /// No image takes the others with it, whatever it does.
+    /// Refines one image; a panic becomes a failure of this image.
     fn guarded(&self, item: &Item, record: &mut Record) -> Result<bool> {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.process(item, record)));
         outcome.unwrap_or_else(|_| {
@@ -108,7 +107,7 @@ impl Shop<'_> {
             None => None,
         };
         let seed = args.common.seed;
-        // Warnings go to the log: thousands of images would bury everything else.
+        // Warnings go to the log: those of thousands of images would fill the terminal.
         let messages = Messages::silent();
         let Input { model, values, .. } = inputs::read(
             &item.image,
@@ -156,7 +155,7 @@ impl Shop<'_> {
         Ok(false)
     }
 
-    /// Whether the log has this very result, and its files are still what was written.
+    /// Whether the log has a result with this identity, and its files still have the logged content.
     fn is_finished(&self, item: &Item, key: &str) -> Result<bool> {
         let known: Option<Finished> = {
             let mut finds = self.finds.lock().unwrap_or_else(PoisonError::into_inner);

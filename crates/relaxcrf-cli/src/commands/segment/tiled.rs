@@ -21,7 +21,7 @@ use crate::progress::Tally;
 use crate::specs::SizeSpec;
 use crate::terminal::{print, print_json};
 
-/// Tiles are made multiples of this, which those of TIFF files must be.
+/// Sides of tiles are multiples of this, as TIFF files require.
 const UNIT: usize = 16;
 
 /// The report of a tiled run.
@@ -158,7 +158,7 @@ fn check_combination(args: &SegmentArgs) -> Result<()> {
     Ok(())
 }
 
-/// Where the labels lie: as the image, or as what came with it.
+/// Georeference of the labels: that of the image, else of the unaries.
 pub fn geo_tags(args: &SegmentArgs, source: Source) -> Result<GeoTags> {
     let of_labels = matches!(source, Source::Labels(_));
     let first =
@@ -220,7 +220,7 @@ fn window(tile: &Tile) -> Window {
 }
 
 impl Job<'_> {
-    /// The tiles, and the bytes that one of them is expected to take.
+    /// The tiles, and the expected memory of one of them in bytes.
     fn plan(&mut self, tile: SizeSpec) -> Result<(Tiling, u64)> {
         let sizes = [self.image.height(), self.image.width()];
         let halo = match self.args.tiles.halo.unwrap_or(SizeSpec::Auto) {
@@ -241,7 +241,7 @@ impl Job<'_> {
         Ok((tiling, largest * bytes))
     }
 
-    /// The most that a pixel takes in some parts of the image.
+    /// Largest memory per pixel over some parts of the image.
     fn bytes_per_pixel(&mut self) -> Result<u64> {
         let labels = self.unary.labels();
         let mut most = 0;
@@ -279,7 +279,7 @@ impl Job<'_> {
     fn model(&mut self, tile: &Tile) -> Result<Model> {
         let window = window(tile);
         let image = self.read_image(&window)?;
-        // A black part says nothing about the image.
+        // A black part is not typical of the image.
         if !self.image_checked && image.data.iter().any(|&v| v > 0.0) {
             inputs::warn_about_image(&image, &self.args.image, &self.choice.model.bilateral, &self.messages);
             self.image_checked = true;
