@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Pipeline, Settings, Solution};
+use relaxcrf_lab::inputs::Source;
 use relaxcrf_lab::options::{ModelOptions, UnaryOptions};
 use relaxcrf_lab::specs::{BilateralSpec, CompatSpec, GaussianSpec};
 
@@ -163,10 +164,10 @@ options win over it.
 
 Every pair counts twice, once from each end, so weights are half of those in codes that count it once, such as pydensecrf.";
 
-/// Where `segment` takes its unary energies from.
+/// Files of unary energies in all commands.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct SegmentSource {
+#[group(skip)]
+pub struct UnaryFiles {
     /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
     /// images in order. One channel is the probability of the foreground
     #[arg(long, value_name = "F", num_args = 1..)]
@@ -177,6 +178,21 @@ pub struct SegmentSource {
     /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
     #[arg(long, value_name = "F")]
     pub unary: Option<PathBuf>,
+}
+
+impl UnaryFiles {
+    /// The source that was given, these files or hard labels.
+    pub fn or_labels<'a>(&'a self, labels: Option<&'a PathBuf>) -> Source<'a> {
+        Source::choose(&self.probs, self.logits.as_ref(), self.unary.as_ref(), labels)
+    }
+}
+
+/// Where `segment` takes its unary energies from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
+pub struct SegmentSource {
+    #[command(flatten)]
+    pub files: UnaryFiles,
     /// Hard labels to correct: indexed or grey image, or an integer H x W array. Masks of 0 and 255 and sparse values
     /// become labels 0, 1, ... and are written as they were
     #[arg(long, value_name = "F")]
@@ -185,18 +201,10 @@ pub struct SegmentSource {
 
 /// Where `energy` takes its unary energies from: there, `--labels` is the labelling to evaluate.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
 pub struct EnergySource {
-    /// Probabilities: .npy, .npz, a TIFF with one band per label, a directory with one grey image per label, or those
-    /// images in order. One channel is the probability of the foreground
-    #[arg(long, value_name = "F", num_args = 1..)]
-    pub probs: Vec<PathBuf>,
-    /// Logits or other scores, higher is better (.npy, .npz, bands of a TIFF): energies are -log softmax
-    #[arg(long, value_name = "F")]
-    pub logits: Option<PathBuf>,
-    /// Energies (.npy, .npz, bands of a TIFF), or compressed scores (.c_unary)
-    #[arg(long, value_name = "F")]
-    pub unary: Option<PathBuf>,
+    #[command(flatten)]
+    pub files: UnaryFiles,
     /// Hard labels from which the unary energies are made
     #[arg(long, value_name = "F")]
     pub labels_as_unary: Option<PathBuf>,

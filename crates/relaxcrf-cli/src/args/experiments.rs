@@ -8,7 +8,7 @@ use relaxcrf_lab::disparity::{CostSpec, MatchingOptions, Truncation, TruthFiles}
 use relaxcrf_lab::methods::{MethodList, STEREO};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
-use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs};
+use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs, UnaryFiles};
 use crate::specs;
 
 /// `relaxcrf stereo`.
@@ -153,18 +153,10 @@ pub struct CompareArgs {
 
 /// Where `compare` takes its unary energies from.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
 pub struct CompareSource {
-    /// Probabilities: .npy, .npz, a directory with one grey image per label, or those images in order. One channel is the
-    /// probability of the foreground
-    #[arg(long, value_name = "F", num_args = 1..)]
-    pub probs: Vec<PathBuf>,
-    /// Logits or other scores, higher is better (.npy, .npz): energies are -log softmax
-    #[arg(long, value_name = "F")]
-    pub logits: Option<PathBuf>,
-    /// Energies (.npy, .npz), or compressed scores (.c_unary)
-    #[arg(long, value_name = "F")]
-    pub unary: Option<PathBuf>,
+    #[command(flatten)]
+    pub files: UnaryFiles,
     /// Hard labels to correct: indexed or grey image, or an integer H x W array
     #[arg(long, value_name = "F")]
     pub labels: Option<PathBuf>,

@@ -21,7 +21,7 @@ use relaxcrf_lab::report::picture::Picture;
 use relaxcrf_lab::specs::Contestant;
 
 use super::use_threads;
-use crate::args::{CompareArgs, CompareSource};
+use crate::args::CompareArgs;
 use crate::progress::{Meter, Screen};
 use crate::terminal::{print, print_json};
 
@@ -76,8 +76,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
 }
 
 fn source(args: &CompareArgs) -> Source<'_> {
-    let CompareSource { probs, logits, unary, labels, right: _ } = &args.source;
-    Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref())
+    args.source.files.or_labels(args.source.labels.as_ref())
 }
 
 fn contestants(args: &CompareArgs) -> Vec<Contestant> {

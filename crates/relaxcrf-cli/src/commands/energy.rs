@@ -6,12 +6,12 @@ use anyhow::Result;
 use relaxcrf::energy;
 use relaxcrf::model::FilterKind;
 use relaxcrf_lab::choice;
-use relaxcrf_lab::inputs::{self, Input, Source};
+use relaxcrf_lab::inputs::{self, Input};
 use relaxcrf_lab::progress::RunObserver;
 use relaxcrf_lab::report::{self, EnergyReport};
 
 use super::use_threads;
-use crate::args::{EnergyArgs, EnergySource};
+use crate::args::EnergyArgs;
 use crate::progress::Meter;
 use crate::terminal::{print, print_json};
 
@@ -20,8 +20,7 @@ pub fn run(args: &EnergyArgs) -> Result<()> {
     use_threads(&args.common)?;
     let meter = Meter::new(args.common.quiet, "building the model");
     let messages = meter.messages();
-    let EnergySource { probs, logits, unary, labels_as_unary } = &args.source;
-    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels_as_unary.as_ref());
+    let source = args.source.files.or_labels(args.source.labels_as_unary.as_ref());
     let mut model_args = choice::model(&args.model.options(), args.preset.preset.as_ref())?;
     if args.exact {
         // The same model as `with_filter(Exact)` gives, without building a filter that is then dropped.

@@ -18,7 +18,7 @@ use relaxcrf_lab::report::{self, RunReport, advice};
 use serde::Serialize;
 
 use super::use_threads;
-use crate::args::{SegmentArgs, SegmentSource};
+use crate::args::SegmentArgs;
 use crate::class_fractions::{self, ClassFraction, class_fractions};
 use crate::classes::Appearance;
 use crate::forecast::seconds_per_pixel;
@@ -43,8 +43,7 @@ struct SegmentReport {
 
 /// Reads, minimises, writes.
 pub fn run(args: &SegmentArgs) -> Result<()> {
-    let SegmentSource { probs, logits, unary, labels } = &args.source;
-    let source = Source::choose(probs, logits.as_ref(), unary.as_ref(), labels.as_ref());
+    let source = args.source.files.or_labels(args.source.labels.as_ref());
     let mut inputs = source.files();
     inputs.push(&args.image);
     let mut appearance = Appearance::read(&args.show, &inputs)?;
