@@ -1,4 +1,4 @@
-//! The README's commands work as printed, in the order in which they stand there.
+//! The README's commands work as printed, and files named in the documentation exist.
 
 mod common;
 
@@ -47,4 +47,45 @@ fn readme_commands_run_as_printed() {
         run += 1;
     }
     assert!(run >= 10, "only {run} commands were found");
+}
+
+/// All files below a directory, without those of builds.
+fn files(folder: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            files(&path, found);
+        } else if path.is_file() {
+            found.push(path.to_string_lossy().into_owned());
+        }
+    }
+}
+
+#[test]
+fn source_files_named_in_the_documentation_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut sources, mut pages) = (Vec::new(), vec![]);
+    for folder in ["crates", "python", "bench", "fuzz"] {
+        files(&root.join(folder), &mut sources);
+    }
+    files(&root.join("docs"), &mut pages);
+    pages.extend(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root.join(page).display().to_string()),
+    );
+    let (mut seen, mut absent) = (0, Vec::new());
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for name in text.split('`').skip(1).step_by(2) {
+            let is_source = [".rs", ".py"].iter().any(|ending| name.ends_with(ending));
+            if is_source && !name.contains([' ', '*', '\n']) {
+                seen += 1;
+                if !sources.iter().any(|path| path.ends_with(&format!("/{name}"))) {
+                    absent.push(format!("{page}: {name}"));
+                }
+            }
+        }
+    }
+    assert!(absent.is_empty(), "{}", absent.join("\n"));
+    assert!(seen > 30, "only {seen} names found: is the search broken?");
 }
