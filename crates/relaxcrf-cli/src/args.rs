@@ -189,7 +189,7 @@ impl UnaryFiles {
 
 /// Where `segment` takes its unary energies from.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary", "labels"])]
 pub struct SegmentSource {
     #[command(flatten)]
     pub files: UnaryFiles,
@@ -201,7 +201,7 @@ pub struct SegmentSource {
 
 /// Where `energy` takes its unary energies from: there, `--labels` is the labelling to evaluate.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary", "labels_as_unary"])]
 pub struct EnergySource {
     #[command(flatten)]
     pub files: UnaryFiles,

@@ -247,7 +247,7 @@ fn reproduce_resumes_after_a_kill() {
     // A damaged file is not written over.
     place.write("made/results.jsonl", b"{\"setup\": 1}\n");
     let before = place.names();
-    place.run(&line).failed(1, &["results.jsonl", "line 1", "start afresh"]);
+    place.run(&line).failed(1, &["results.jsonl", "line 1", "start anew"]);
     assert_eq!((place.bytes("made/results.jsonl"), place.names()), (b"{\"setup\": 1}\n".to_vec(), before));
 }
 

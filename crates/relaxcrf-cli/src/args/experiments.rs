@@ -153,7 +153,7 @@ pub struct CompareArgs {
 
 /// Where `compare` takes its unary energies from.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false, args = ["probs", "logits", "unary"])]
+#[group(required = true, multiple = false, args = ["probs", "logits", "unary", "labels", "right"])]
 pub struct CompareSource {
     #[command(flatten)]
     pub files: UnaryFiles,
