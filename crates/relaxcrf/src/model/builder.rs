@@ -8,7 +8,8 @@ use super::compatibility::Compatibility;
 use super::coupling::Coupling;
 use super::kernel::{Features, Grid, Kernel};
 use super::kernel_cost::KernelOptions;
-use super::pairwise::{Normalization, Pairwise, Term, TermPlan};
+use super::normalization::Normalization;
+use super::pairwise::{Term, TermPlan};
 use super::plan::FilterKind;
 use super::size::require_for_kernels;
 use super::{Model, unary};
@@ -176,25 +177,6 @@ impl ModelBuilder {
         let coupling = Coupling::new(self.grid, terms, plan, compatibility, self.self_pairs)?;
         Ok(Model::assemble(unary, coupling))
     }
-}
-
-/// Fails if what the neighbours of a pixel cost in all would overflow when solvers add it up over labels.
-pub(super) fn check_strength(pairwise: &Pairwise, cost: f32) -> Result<()> {
-    const LARGEST: f32 = 1e30;
-    // A bound far below saves a filter call.
-    if pairwise.row_sum_bound() * cost.max(1.0) < 1e-6 * LARGEST {
-        return Ok(());
-    }
-    let sum = pairwise.row_sums().iter().copied().fold(0.0, f32::max);
-    let finite = pairwise.row_sums().iter().all(|s| s.is_finite());
-    if finite && sum.max(1.0) * cost.max(1.0) <= LARGEST {
-        return Ok(());
-    }
-    Err(Error::value(
-        "strength of the pairwise term",
-        format!("{sum:e} for the kernels of a pixel times {cost:e} for the label costs"),
-        format!("at most {LARGEST:e} (make weights and costs smaller)"),
-    ))
 }
 
 fn check_label_count(labels: usize) -> Result<()> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::builder::check_strength;
 use super::compatibility::{Compatibility, MOST_LABELS};
 use super::kernel::Grid;
 use super::kernel_cost::{KernelCost, common_cost, mean_cost};
@@ -220,4 +219,23 @@ fn add_messages(cost: &KernelCost, product: &[f32], labels: usize, out: &mut [f3
         }
         0.0
     });
+}
+
+/// Fails if what the neighbours of a pixel cost in all would overflow when solvers add it up over labels.
+fn check_strength(pairwise: &Pairwise, cost: f32) -> Result<()> {
+    const LARGEST: f32 = 1e30;
+    // A bound far below saves a filter call.
+    if pairwise.row_sum_bound() * cost.max(1.0) < 1e-6 * LARGEST {
+        return Ok(());
+    }
+    let sum = pairwise.row_sums().iter().copied().fold(0.0, f32::max);
+    let finite = pairwise.row_sums().iter().all(|s| s.is_finite());
+    if finite && sum.max(1.0) * cost.max(1.0) <= LARGEST {
+        return Ok(());
+    }
+    Err(Error::value(
+        "strength of the pairwise term",
+        format!("{sum:e} for the kernels of a pixel times {cost:e} for the label costs"),
+        format!("at most {LARGEST:e} (make weights and costs smaller)"),
+    ))
 }

@@ -1,7 +1,7 @@
 //! Label costs of single kernels, for models whose kernels disagree about what a pair of labels costs.
 
 use super::compatibility::{Compatibility, Kind};
-use super::pairwise::Normalization;
+use super::normalization::Normalization;
 use crate::error::{Error, Result};
 
 /// What it costs when two pixels that one kernel connects take labels i and j.

@@ -5,6 +5,7 @@ mod compatibility;
 mod coupling;
 mod kernel;
 mod kernel_cost;
+mod normalization;
 mod pairwise;
 mod plan;
 mod size;
@@ -21,7 +22,8 @@ pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind, MOS
 use self::coupling::Coupling;
 pub use self::kernel::{Features, Kernel};
 pub use self::kernel_cost::{KernelCost, KernelOptions};
-pub use self::pairwise::{Normalization, Pairwise, Term};
+pub use self::normalization::Normalization;
+pub use self::pairwise::{Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
 pub use self::size::{KernelSize, Problem};
 use crate::error::Result;
