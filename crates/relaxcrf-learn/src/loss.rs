@@ -36,7 +36,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    fn weight(&self, pixel: usize) -> f64 {
+    /// How much a pixel counts.
+    pub(crate) fn weight(&self, pixel: usize) -> f64 {
         if self.labels[pixel] == VOID {
             return 0.0;
         }
@@ -53,12 +54,14 @@ pub struct Sums {
     weight: f64,
     /// For every label: true pixels, their belief in it, and belief in it elsewhere.
     labels: Vec<[f64; 3]>,
+    /// Labels that occur in the truth of all images.
+    present: usize,
 }
 
 impl Sums {
     /// Nothing counted yet.
     pub fn new(labels: usize) -> Self {
-        Self { loss: 0.0, weight: 0.0, labels: vec![[0.0; 3]; labels] }
+        Self { loss: 0.0, weight: 0.0, labels: vec![[0.0; 3]; labels], present: 0 }
     }
 
     /// Adds those of other pixels.
@@ -68,12 +71,26 @@ impl Sums {
         for (a, b) in self.labels.iter_mut().zip(&other.labels) {
             (0..3).for_each(|k| a[k] += b[k]);
         }
+        self.present = self.ious().count();
     }
 
     /// The intersection over union of every label that occurs in the truth.
     fn ious(&self) -> impl Iterator<Item = (usize, f64, f64)> {
         let present = self.labels.iter().enumerate().filter(|(_, l)| l[0] > 0.0);
         present.map(|(label, [own, inside, outside])| (label, *inside, own + outside))
+    }
+
+    /// The same for all labels of the data, from those of the labels kept in an image (and a remainder, which is dropped).
+    pub fn spread(&self, kept: &[usize], labels: usize) -> Self {
+        let mut all = Self { labels: vec![[0.0; 3]; labels], ..self.clone() };
+        kept.iter().zip(&self.labels).for_each(|(&l, &sums)| all.labels[l] = sums);
+        all
+    }
+
+    /// The way back: of the labels kept in an image, with nothing for the remainder.
+    pub fn gather(&self, kept: &[usize], has_remainder: bool) -> Self {
+        let labels = kept.iter().map(|&l| self.labels[l]).chain(has_remainder.then_some([0.0; 3]));
+        Self { labels: labels.collect(), ..self.clone() }
     }
 
     /// The numbers, to be stored.
@@ -84,7 +101,9 @@ impl Sums {
     /// The way back; `None` if there are too few numbers.
     pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
         let (&[loss, weight], labels) = numbers.split_first_chunk::<2>()?;
-        Some(Self { loss, weight, labels: labels.as_chunks::<3>().0.to_vec() })
+        let mut sums = Self { loss, weight, labels: labels.as_chunks::<3>().0.to_vec(), present: 0 };
+        sums.present = sums.ious().count();
+        Some(sums)
     }
 }
 
@@ -139,7 +158,7 @@ impl Loss {
 
     /// The gradient with respect to one image's beliefs, given the sums of all images.
     pub fn gradient<T: Real>(self, total: &Sums, beliefs: &[T], labels: usize, truth: &Truth) -> Vec<T> {
-        let present = total.ious().count().max(1) as f64;
+        let present = total.present.max(1) as f64;
         // Of every label's term: per unit of belief at its true pixels, and elsewhere.
         let mut slopes = vec![[0.0; 2]; labels];
         for (label, inside, union) in total.ious() {

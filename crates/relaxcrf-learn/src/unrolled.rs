@@ -58,8 +58,19 @@ pub struct Problem<'a, T> {
     pub weights: &'a [f64],
     /// Label costs.
     pub costs: &'a LabelCosts,
-    /// Labels with less belief everywhere, before the first update, send no messages. Zero filters all labels.
-    pub negligible_belief: f64,
+    /// Labels whose beliefs are filtered.
+    pub senders: Senders<'a>,
+}
+
+/// Labels whose beliefs are filtered. The others take part in every update, but send no messages.
+#[derive(Debug, Clone, Copy)]
+pub enum Senders<'a> {
+    /// All labels.
+    All,
+    /// Labels with more belief than this somewhere (as a mean of 16 neighbours) before the first update.
+    Believed(f64),
+    /// These labels, in increasing order.
+    Given(&'a [usize]),
 }
 
 /// Which gradients are computed beyond those of unaries, weights and label costs, which come at no extra filter call.
@@ -130,6 +141,15 @@ impl<'a, T: Real> Problem<'a, T> {
                 "finite numbers (clip probabilities away from zero)",
             ));
         }
+        if let Senders::Given(labels) = self.senders
+            && let Some(label) = labels.iter().find(|&&l| l >= self.labels)
+        {
+            return Err(Error::value(
+                "label that sends messages",
+                label,
+                format!("labels below {}", self.labels),
+            ));
+        }
         self.costs.check(self.labels)
     }
 
@@ -145,9 +165,11 @@ impl<'a, T: Real> Problem<'a, T> {
 
     /// Labels that are filtered.
     fn active_labels(&self, start: &[T]) -> Vec<usize> {
-        if self.negligible_belief <= 0.0 {
-            return (0..self.labels).collect();
-        }
+        let negligible = match self.senders {
+            Senders::All => return (0..self.labels).collect(),
+            Senders::Given(labels) => return labels.to_vec(),
+            Senders::Believed(negligible) => negligible,
+        };
         // Means over neighbours: single pixels of noise send no messages worth computing.
         const NEIGHBOURS: usize = 16;
         let largest: Vec<Vec<f64>> = start
@@ -165,7 +187,7 @@ impl<'a, T: Real> Problem<'a, T> {
                 largest
             })
             .collect();
-        (0..self.labels).filter(|&l| largest.iter().any(|m| m[l] > self.negligible_belief)).collect()
+        (0..self.labels).filter(|&l| largest.iter().any(|m| m[l] > negligible)).collect()
     }
 
     /// Replaces beliefs by those of the next update.

@@ -4,7 +4,7 @@ use relaxcrf::model::Normalization;
 use relaxcrf::rng::Rng;
 use relaxcrf_learn::costs::LabelCosts;
 use relaxcrf_learn::kernel::{FeatureGradients, FilterChoice, Kernel};
-use relaxcrf_learn::unrolled::{Gradients, Problem, Request, Updates};
+use relaxcrf_learn::unrolled::{Gradients, Problem, Request, Senders, Updates};
 
 const ALL: [Normalization; 4] =
     [Normalization::None, Normalization::Symmetric, Normalization::Before, Normalization::After];
@@ -56,7 +56,7 @@ impl Case {
     fn with<R>(&self, work: impl FnOnce(Problem<f64>) -> R) -> R {
         let kernels = self.kernels();
         let Self { labels, unary, weights, costs, .. } = self;
-        work(Problem { labels: *labels, unary, kernels: &kernels, weights, costs, negligible_belief: 0.0 })
+        work(Problem { labels: *labels, unary, kernels: &kernels, weights, costs, senders: Senders::All })
     }
 
     fn value(&self) -> f64 {
@@ -197,7 +197,7 @@ fn unary_gradient_without_kernels_is_that_of_the_softmax() {
         kernels: &[],
         weights: &[],
         costs: &costs,
-        negligible_belief: 0.0,
+        senders: Senders::All,
     };
     let updates = Updates::MeanField(1);
     let tape = problem.run(&updates, usize::MAX).unwrap();
@@ -218,7 +218,7 @@ fn bad_input_is_an_error() {
         kernels: &[],
         weights: &[],
         costs: &costs,
-        negligible_belief: 0.0,
+        senders: Senders::All,
     };
     let message = |problem: Problem<f64>| problem.run(&Updates::MeanField(1), 0).unwrap_err().to_string();
     assert!(message(problem(2, &unary)).contains("finite"));
