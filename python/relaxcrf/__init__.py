@@ -8,6 +8,7 @@
 (40, 60)
 
 `refine` is one call for people with network output, `batch` one for many images. `Model` and `solve` give every method, energies and bounds.
+`grad` runs mean-field updates and returns gradients; `relaxcrf.torch` is a layer for PyTorch.
 `relaxcrf.compat.pydensecrf` and `relaxcrf.compat.simplecrf` are drop-in replacements.
 
 Weights: every pair of pixels counts twice, once from each end. pydensecrf counts pairs once: its ``compat`` is twice
@@ -20,6 +21,7 @@ import os as _os
 from . import _core, errors
 from ._batch import batch
 from ._functions import filter, get_num_threads, set_num_threads, stereo_unary
+from ._grad import Gradients, grad
 from ._kernels import Bilateral, Features, Gaussian
 from ._model import Model
 from ._refine import Preset, presets, read_preset, refine
@@ -32,6 +34,7 @@ __all__ = [
     "Bilateral",
     "Features",
     "Gaussian",
+    "Gradients",
     "Model",
     "Preset",
     "Progress",
@@ -40,6 +43,7 @@ __all__ = [
     "errors",
     "filter",
     "get_num_threads",
+    "grad",
     "methods",
     "presets",
     "read_preset",

@@ -41,6 +41,26 @@ class DenseCrf:
     def step(self, beliefs: Rows, threads: Optional[int] = None) -> None: ...
     def divergence(self, beliefs: Rows, threads: Optional[int] = None) -> float: ...
 
+class Unrolled:
+    def __new__(
+        cls,
+        unary: NDArray[Any],
+        features: list[NDArray[Any]],
+        weights: list[float],
+        costs: tuple[str, list[float]],
+        normalization: str,
+        filter: str,
+        updates: int,
+        converged: bool,
+        negligible_belief: float,
+        memory: int,
+        threads: Optional[int] = None,
+    ) -> Unrolled: ...
+    def beliefs(self) -> NDArray[Any]: ...
+    def gradients(
+        self, of_beliefs: NDArray[Any], features: list[str], threads: Optional[int] = None
+    ) -> dict[str, Any]: ...
+
 class Model:
     def __new__(
         cls,
@@ -52,6 +72,7 @@ class Model:
         normalization: str,
         threads: Optional[int] = None,
         place: Optional[Place] = None,
+        learned: Optional[tuple[float, list[float], list[float]]] = None,
     ) -> Model: ...
     @property
     def sizes(self) -> list[int]: ...
@@ -95,6 +116,7 @@ def refine(
     place: Optional[Place] = None,
     find_constant: bool = False,
     threads: Optional[int] = None,
+    learned: Optional[tuple[float, list[float], list[float]]] = None,
 ) -> tuple[NDArray[Any], Rows, Optional[tuple[int, float, float]]]: ...
 def filter(
     features: Rows, values: Rows, kind: str = "lattice", transposed: bool = False, threads: Optional[int] = None

@@ -82,6 +82,7 @@ class Model:
         filter: str,
         normalization: str,
         threads: Optional[int] = None,
+        learned: Optional[tuple] = None,
     ) -> None:
         if hasattr(kernels, "_specification"):
             kernels = [kernels]  # type: ignore[list-item]
@@ -97,6 +98,8 @@ class Model:
             self._filter,
             text(str(normalization), "normalization"),
             threads,
+            None,
+            learned,
         )
 
     @classmethod
@@ -166,7 +169,14 @@ class Model:
 
     @classmethod
     def _of_source(
-        cls, source: tuple, labels: int, shape: tuple, axis: int, kernels: Sequence[Kernel], options: dict
+        cls,
+        source: tuple,
+        labels: int,
+        shape: tuple,
+        axis: int,
+        kernels: Sequence[Kernel],
+        options: dict,
+        learned: Optional[tuple] = None,
     ) -> "Model":
         model = cls.__new__(cls)
         defaults = {"compatibility": "potts", "filter": "auto", "normalization": "symmetric", "threads": None}
@@ -175,7 +185,7 @@ class Model:
             raise TypeError(f"unknown arguments: {', '.join(sorted(unknown))}; known: {', '.join(defaults)}")
         options = {**defaults, **options}
         options["compatibility"] = parse_compatibility(options["compatibility"], labels)
-        model._build(source, labels, tuple(shape), axis, kernels, **options)
+        model._build(source, labels, tuple(shape), axis, kernels, **options, learned=learned)
         return model
 
     def with_unary(self, unary: Any, threads: Optional[int] = None) -> "Model":

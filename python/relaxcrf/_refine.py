@@ -34,6 +34,9 @@ class Preset(NamedTuple):
     bilateral: tuple
     method: str
     normalization: str
+    temperature: float = 1.0
+    bias: tuple = ()
+    label_costs: tuple = ()
 
 
 def presets() -> dict:
@@ -83,7 +86,19 @@ def _checked(preset: Preset, where: str) -> Preset:
     except ArgumentError as error:
         raise ArgumentError(f"{where}: {error}") from None
     normalization = text(preset.normalization, f"{where}: normalization")
-    return preset._replace(method=method, normalization=normalization, **kernels)
+    temperature = number(preset.temperature, f"{where}: temperature")
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise ArgumentError(f"{where}: temperature is {shown(temperature)}, but must be a positive, finite number")
+    learned = {"temperature": temperature}
+    for name, least in (("bias", -np.inf), ("label_costs", 0.0)):
+        given = getattr(preset, name)
+        if isinstance(given, str) or not hasattr(given, "__iter__"):
+            raise ArgumentError(f"{where}: {name} is {shown(given)}, but must be one number per label")
+        learned[name] = tuple(number(v, f"{where}: {name}") for v in given)
+        if not all(np.isfinite(v) and v >= least for v in learned[name]):
+            expected = "finite numbers" if name == "bias" else "finite numbers, 0 or more"
+            raise ArgumentError(f"{where}: {name} is {shown(given)}, but must be {expected}")
+    return preset._replace(method=method, normalization=normalization, **kernels, **learned)
 
 
 def refine(
@@ -173,7 +188,7 @@ def refine(
         source, n_labels = ("probabilities", rows, CLIP), rows.shape[1]
     if output == "result":
         options = {"filter": _core.preferred_filter(method), "normalization": chosen.normalization, "threads": threads}
-        model = Model._of_source(source, n_labels, shape, axis, kernels, options)
+        model = Model._of_source(source, n_labels, shape, axis, kernels, options, learned_of(chosen))
         result = solve(model, method, max_iter=iterations, threads=threads)
         if result.lower_constant is not None and method != "unary":
             warn_about_constant(_weaker_than(chosen), *result.lower_constant, result.energy)
@@ -190,6 +205,7 @@ def refine(
         None,
         method != "unary",
         threads,
+        learned_of(chosen),
     )
     if constant is not None:
         warn_about_constant(_weaker_than(chosen), *constant)
@@ -197,6 +213,13 @@ def refine(
         return from_rows(beliefs, tuple(shape), axis)
     found = found.reshape(shape)
     return found if values is None else _restored(found, values)
+
+
+def learned_of(preset: Preset) -> Optional[tuple]:
+    """What the preset has learned beyond kernels, for native code."""
+    if preset.temperature == 1.0 and not preset.bias and not preset.label_costs:
+        return None
+    return (preset.temperature, list(preset.bias), list(preset.label_costs))
 
 
 def _restored(labels: np.ndarray, values: np.ndarray) -> np.ndarray:

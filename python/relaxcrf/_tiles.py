@@ -13,7 +13,7 @@ from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of
 from ._kernels import Gaussian, check_scale, image_rows
 from ._model import probability_rows
 from ._numbers import check_labels, function, one_of, optional, shown, text, whole
-from ._refine import CLIP, Preset, color_scale, preset_of
+from ._refine import CLIP, Preset, color_scale, learned_of, preset_of
 from .errors import ArgumentError, ShapeError
 
 
@@ -86,7 +86,16 @@ class Windows:
         source, kernels = ("probabilities", rows, CLIP), self._kernels(image, tuple(shape))
         place = (list(origin), list(whole))
         labels, beliefs, _ = _core.refine(
-            source, list(shape), kernels, self.preset.normalization, self.method, self.iterations, place, False, self.threads
+            source,
+            list(shape),
+            kernels,
+            self.preset.normalization,
+            self.method,
+            self.iterations,
+            place,
+            False,
+            self.threads,
+            learned_of(self.preset),
         )
         if self.output == "probabilities":
             return from_rows(beliefs, shape, axis)

@@ -17,7 +17,9 @@ use relaxcrf_lab::options::{ModelOptions, UnaryOptions};
 use relaxcrf_lab::specs::{BilateralSpec, CompatSpec, GaussianSpec};
 
 pub use self::batch::{BatchArgs, ResourceArgs};
-pub use self::datasets::{EvaluateArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs};
+pub use self::datasets::{
+    EvaluateArgs, LearnArgs, PresetArgs, PresetsArgs, ReproduceSegmentationArgs, TuneArgs,
+};
 pub use self::experiments::*;
 pub use self::show::{ColourArgs, ShowArgs};
 pub use self::tiles::TileArgs;
@@ -63,6 +65,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Find the kernel parameters that label a data set best
     Tune(TuneArgs),
+    /// Learn kernels, temperature, bias and label costs from labelled images
+    Learn(LearnArgs),
 }
 
 /// `relaxcrf demo`.
@@ -278,6 +282,7 @@ impl ModelArgs {
             filter: self.filter,
             compat: self.compat.clone(),
             calibrate: self.calibrate,
+            learned: None,
         }
     }
 }

@@ -78,6 +78,11 @@ pub fn page_output(text: &str) -> Parsed<PathBuf> {
     output(text, &["html", "htm"], "expected a name that ends in .html")
 }
 
+/// A preset to write.
+pub fn preset_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["toml"], "expected a name that ends in .toml")
+}
+
 /// A table to write.
 pub fn csv_output(text: &str) -> Parsed<PathBuf> {
     output(text, &["csv"], "expected a name that ends in .csv")

@@ -419,9 +419,8 @@ fn search_resumed_with_other_options_is_refused() {
     assert_eq!(lines(&place, "made/evaluations.jsonl").len(), 5);
 }
 
-#[cfg(feature = "tune")]
 #[test]
-fn gaussian_process_is_used_if_built_in() {
+fn tune_searches_with_the_gaussian_process_and_repeats_itself() {
     let place = Place::new();
     data(&place);
     let line = "tune data --method mf5 --spread 4 --evaluations 7 --out made --json";
@@ -432,12 +431,4 @@ fn gaussian_process_is_used_if_built_in() {
         lines(&place, name)[1..].iter().map(|e| e["parameters"].clone()).collect()
     };
     assert_eq!(parameters("made/evaluations.jsonl"), parameters("again/evaluations.jsonl"));
-}
-
-#[cfg(not(feature = "tune"))]
-#[test]
-fn gaussian_process_is_refused_with_advice_if_not_built_in() {
-    let place = Place::new();
-    data(&place);
-    place.fails("tune data --search gp", 2, &["--features tune", "random"]);
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::write_atomically;
 use relaxcrf::error::{Error, Result};
-use relaxcrf::model::Normalization;
+use relaxcrf::model::{Learned, Normalization};
 use relaxcrf::presets::{self, Preset};
 
 /// The file as it is written. Unknown keys are mistakes: a misspelt weight must not be ignored.
@@ -28,6 +28,38 @@ struct File {
     normalization: String,
     gaussian: GaussianPart,
     bilateral: BilateralPart,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unary: Option<UnaryPart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<LabelsPart>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnaryPart {
+    #[serde(default = "no_temperature")]
+    temperature: f32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bias: Vec<f32>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LabelsPart {
+    costs: Vec<f32>,
+}
+
+fn no_temperature() -> f32 {
+    1.0
+}
+
+/// The parts of a file that were learned, if any.
+fn learned(unary: Option<UnaryPart>, labels: Option<LabelsPart>) -> Option<Learned> {
+    if unary.is_none() && labels.is_none() {
+        return None;
+    }
+    let UnaryPart { temperature, bias } = unary.unwrap_or(UnaryPart { temperature: 1.0, bias: Vec::new() });
+    Some(Learned { temperature, bias, label_costs: labels.map(|l| l.costs).unwrap_or_default() })
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,6 +99,11 @@ const EXPECTED: &str = "expected a preset in TOML: [gaussian] with sigma and wei
 /// sigma_xy = 80.0
 /// sigma_rgb = 13.0               # on the 0 to 255 scale
 /// weight = 5.0
+/// [unary]                        # optional: what `relaxcrf learn` found
+/// temperature = 1.2              # unary energies are divided by this
+/// bias = [0.0, -0.1]             # added to the energies of each label
+/// [labels]                       # optional
+/// costs = [1.0, 0.8]             # labels i and j cost (c_i + c_j) / 2
 /// ```
 pub fn read_preset(path: &Path) -> Result<Preset> {
     let fail = |e: std::io::Error| Error::file(path, format!("cannot be read: {e}"));
@@ -94,6 +131,7 @@ pub fn read_preset(path: &Path) -> Result<Preset> {
         gaussian: (file.gaussian.sigma, file.gaussian.weight),
         bilateral: (file.bilateral.sigma_xy, file.bilateral.sigma_rgb, file.bilateral.weight),
         method: method(file.method, file.iterations).map_err(|why| Error::file(path, why))?.into(),
+        learned: learned(file.unary, file.labels),
         normalization: file.normalization.parse().map_err(|e| Error::file(path, format!("{e}")))?,
     };
     preset.check().map_err(|e| Error::file(path, e.to_string()))?;
@@ -128,6 +166,15 @@ pub fn write_preset(path: &Path, preset: &Preset) -> Result<()> {
             sigma_rgb: preset.bilateral.1,
             weight: preset.bilateral.2,
         },
+        unary: preset
+            .learned
+            .as_ref()
+            .map(|l| UnaryPart { temperature: l.temperature, bias: l.bias.clone() }),
+        labels: preset
+            .learned
+            .as_ref()
+            .filter(|l| !l.label_costs.is_empty())
+            .map(|l| LabelsPart { costs: l.label_costs.clone() }),
     };
     let text = toml::to_string(&file).map_err(|e| Error::file(path, format!("cannot be written: {e}")))?;
     write_atomically(path, |out| {
@@ -172,6 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn learned_parts_survive_the_file() {
+        let dir = folder();
+        let path = dir.path().join("learned.toml");
+        let all = Learned { temperature: 1.25, bias: vec![0.5, -0.25], label_costs: vec![1.0, 0.75] };
+        for learned in [
+            all.clone(),
+            Learned { label_costs: Vec::new(), ..all.clone() },
+            Learned { bias: Vec::new(), ..all },
+        ] {
+            let preset = Preset { learned: Some(learned), ..presets::default().clone() };
+            write_preset(&path, &preset).unwrap();
+            assert_eq!(read_preset(&path).unwrap(), preset);
+        }
+    }
+
+    #[test]
     fn preset_file_without_optional_keys_is_read() {
         let dir = folder();
         let path = dir.path().join("mine.toml");
@@ -207,6 +270,9 @@ mod tests {
             (format!("method = \"magic\"\n{whole}"), "known methods"),
             (format!("method = \"mf5\"\niterations = 5\n{whole}"), "both `method` and `iterations`"),
             (whole.replace("sigma_rgb = 5\n", ""), "sigma_rgb"),
+            (format!("{whole}[unary]\ntemperature = 0\n"), "positive"),
+            (format!("{whole}[labels]\ncosts = [1, -1]\n"), "0 or more"),
+            (format!("{whole}[unary]\nheat = 1\n"), "heat"),
         ] {
             fs::write(&path, &text).unwrap();
             let e = read_preset(&path).unwrap_err().to_string();

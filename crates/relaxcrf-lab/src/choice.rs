@@ -58,6 +58,7 @@ pub fn with_preset(args: &ModelOptions, preset: Option<&Preset>) -> ModelOptions
         args.bilateral = vec![BilateralSpec::new(sigma_xy, sigma_rgb, weight)];
     }
     args.normalization = args.normalization.or(Some(preset.normalization));
+    args.learned = args.learned.or_else(|| preset.learned.clone());
     args
 }
 
@@ -76,6 +77,7 @@ mod tests {
             filter: FilterKind::Auto,
             compat: CompatSpec::Potts,
             calibrate: false,
+            learned: None,
         }
     }
 

@@ -13,11 +13,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use relaxcrf::{Labeling, Model};
+use relaxcrf::{Image, Labeling, Model};
 use relaxcrf_io as io;
 use serde::Deserialize;
 
-use crate::inputs::{self, Source};
+use crate::inputs::{self, Source, Unary};
 use crate::messages::Messages;
 use crate::metrics::Confusion;
 use crate::options::{DataOptions, ModelOptions, UnaryOptions};
@@ -164,6 +164,17 @@ impl Item {
     pub fn model(&self, args: &ModelOptions, seed: u64, messages: &Messages) -> Result<Model> {
         let source = Source::choose(&self.probabilities, None, self.unary.as_ref(), None);
         Ok(inputs::read(&self.image, source, &UnaryOptions::default(), args, seed, messages)?.model)
+    }
+
+    /// The image and its unary energies.
+    pub fn image_and_unary(&self, messages: &Messages) -> Result<(Image, Unary)> {
+        let source = Source::choose(&self.probabilities, None, self.unary.as_ref(), None);
+        inputs::image_and_unary(&self.image, source, &UnaryOptions::default(), messages)
+    }
+
+    /// The true label map, as it is.
+    pub fn truth_map(&self) -> Result<io::LabelMap> {
+        Ok(io::read_labels(&self.truth)?)
     }
 
     /// The true labels, which must fit the model.

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | files to models, with checks for likely mistakes | [`inputs`], [`disparity`], [`options`], [`choice`] |
 //! | data directories, stored results | [`dataset`], [`journal`], [`outputs`], [`parallel`] |
-//! | experiments | [`chains`], [`compare`], [`reproduce`], [`study`], [`tune`], [`evaluate`] |
+//! | experiments | [`chains`], [`compare`], [`reproduce`], [`study`], [`tune`], [`learn`], [`evaluate`] |
 //! | measures of labels, generated scenes | [`metrics`], [`synth`] |
 //! | tables, plots, pages, JSON | [`report`] |
 //! | warnings and progress | [`messages`], [`progress`] |
@@ -19,6 +19,7 @@ pub mod disparity;
 pub mod evaluate;
 pub mod inputs;
 pub mod journal;
+pub mod learn;
 pub mod messages;
 pub mod methods;
 pub mod metrics;

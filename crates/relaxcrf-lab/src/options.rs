@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use relaxcrf::model::{FilterKind, Kernel, Normalization};
+use relaxcrf::model::{FilterKind, Kernel, Learned, Normalization};
 
 use crate::specs::{BilateralSpec, CompatSpec, CostSpec, GaussianSpec, VoidSpec};
 
@@ -21,6 +21,8 @@ pub struct ModelOptions {
     pub compat: CompatSpec,
     /// Scale each filter to the true Gaussian sum.
     pub calibrate: bool,
+    /// What a preset has learned about unary energies and label costs.
+    pub learned: Option<Learned>,
 }
 
 impl ModelOptions {
@@ -62,6 +64,11 @@ impl ModelOptions {
         }
         if self.calibrate {
             flags.push("--calibrate".into());
+        }
+        if let Some(Learned { temperature, bias, label_costs }) = &self.learned {
+            flags.push(format!(
+                "learned temperature {temperature}, bias {bias:?}, label costs {label_costs:?}"
+            ));
         }
         flags.join(" ")
     }

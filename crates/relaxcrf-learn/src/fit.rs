@@ -24,7 +24,7 @@ const PRIOR: f64 = 0.02;
 /// A part is accepted if this fraction of the resamples of the images favours it.
 const ACCEPTED_FRACTION: f64 = 0.8;
 /// Steps of the optimiser for every part, and the longest change of a variable in a step.
-const LIMITS: Limits = Limits { steps: 4, evaluations: 6, tolerance: 1e-5, max_change: 0.35 };
+const LIMITS: Limits = Limits { steps: 3, evaluations: 5, tolerance: 1e-4, max_change: 0.35 };
 /// Bytes of intermediate beliefs and kernels that may be kept between the two passes of an evaluation.
 const KEPT_BYTES: usize = 3 << 30;
 

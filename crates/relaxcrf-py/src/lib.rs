@@ -11,6 +11,7 @@ mod arrays;
 mod densecrf;
 mod errors;
 mod functions;
+mod gradients;
 mod model;
 mod pool;
 mod presets;
@@ -26,6 +27,8 @@ mod _core {
     use crate::densecrf::DenseCrf;
     #[pymodule_export]
     use crate::functions::{filter, methods, preferred_filter, stereo_unary, version};
+    #[pymodule_export]
+    use crate::gradients::Unrolled;
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]

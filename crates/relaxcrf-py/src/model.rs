@@ -4,7 +4,7 @@ use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relaxcrf::model::{
-    Compatibility, Features, FilterKind, Kernel, KernelCost, KernelOptions, Normalization,
+    Compatibility, Features, FilterKind, Kernel, KernelCost, KernelOptions, Learned, Normalization,
 };
 use relaxcrf::{Labeling, ModelBuilder, energy};
 
@@ -33,12 +33,22 @@ pub struct Given<'a, 'py> {
     pub normalization: Normalization,
     /// Origin and sizes of the whole, if the grid is a window of it.
     pub place: Option<(Vec<usize>, Vec<usize>)>,
+    /// What a preset has learned.
+    pub learned: Option<Learned>,
+}
+
+/// Temperature, bias and label costs of a learned preset.
+pub type LearnedSpec = (f32, Vec<f32>, Vec<f32>);
+
+/// The same as the core takes it.
+pub fn learned_of(given: Option<LearnedSpec>) -> Option<Learned> {
+    given.map(|(temperature, bias, label_costs)| Learned { temperature, bias, label_costs })
 }
 
 impl<'a> Given<'a, '_> {
     /// What builds the model without the interpreter lock: views of arrays can leave it behind, the arrays cannot.
     pub fn builder(self) -> PyResult<impl FnOnce() -> relaxcrf::Result<relaxcrf::Model> + Send + 'a> {
-        let Self { unary, sizes, kernels, compatibility, filter, normalization, place } = self;
+        let Self { unary, sizes, kernels, compatibility, filter, normalization, place, learned } = self;
         let kernels = kernels
             .iter()
             .map(|(kind, sigma, values, colors, weight, cost)| {
@@ -59,6 +69,7 @@ impl<'a> Given<'a, '_> {
                 .filter(filter)
                 .normalization(normalization)
                 .compatibility(compatibility)
+                .learned(learned)
                 .unary(unary.energies()?);
             if let Some((origin, whole)) = place {
                 builder = builder.window(&origin, &whole);
@@ -94,7 +105,7 @@ pub fn features_of(
 #[pymethods]
 impl Model {
     #[new]
-    #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None, place=None))]
+    #[pyo3(signature = (unary, sizes, kernels, compatibility, filter, normalization, threads=None, place=None, learned=None))]
     fn new(
         py: Python,
         unary: Source,
@@ -105,6 +116,7 @@ impl Model {
         normalization: &str,
         threads: Option<Threads>,
         place: Option<(Vec<usize>, Vec<usize>)>,
+        learned: Option<LearnedSpec>,
     ) -> PyResult<Self> {
         let given = Given {
             unary: unary.view()?,
@@ -114,6 +126,7 @@ impl Model {
             filter: filter.parse().map_err(exception)?,
             normalization: normalization.parse().map_err(exception)?,
             place,
+            learned: learned_of(learned),
         };
         let build = given.builder()?;
         Ok(Self { inner: pool::run(py, threads, build)? })

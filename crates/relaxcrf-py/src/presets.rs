@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use relaxcrf::presets::{PRESETS, Preset};
 
 use crate::errors::exception;
@@ -34,5 +34,11 @@ fn parts<'py>(py: Python<'py>, preset: &Preset) -> PyResult<Bound<'py, PyDict>> 
     parts.set_item("bilateral", (shortest(sigma_xy), shortest(sigma_rgb), shortest(weight)))?;
     parts.set_item("method", preset.method.as_ref())?;
     parts.set_item("normalization", preset.normalization.to_string())?;
+    if let Some(learned) = &preset.learned {
+        let all = |values: &[f32]| PyTuple::new(parts.py(), values.iter().map(|&v| shortest(v)));
+        parts.set_item("temperature", shortest(learned.temperature))?;
+        parts.set_item("bias", all(&learned.bias)?)?;
+        parts.set_item("label_costs", all(&learned.label_costs)?)?;
+    }
     Ok(parts)
 }

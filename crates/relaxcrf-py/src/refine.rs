@@ -12,7 +12,7 @@ use relaxcrf::solve::{MeanFieldBuffers, Pipeline, Settings, Solve, mean_field_be
 
 use crate::arrays::to_array_of_rows;
 use crate::errors::exception;
-use crate::model::{Given, KernelSpec};
+use crate::model::{Given, KernelSpec, LearnedSpec, learned_of};
 use crate::pool::{self, Threads};
 use crate::unary::Source;
 
@@ -27,7 +27,8 @@ type Refined<'py> = (Py<PyAny>, Bound<'py, PyArray2<f32>>, Option<Constant>);
 /// most believed ones for every method, so that windows fit together.
 #[pyfunction]
 #[pyo3(signature = (
-    unary, sizes, kernels, normalization, method, max_iter=None, place=None, find_constant=false, threads=None
+    unary, sizes, kernels, normalization, method, max_iter=None, place=None, find_constant=false, threads=None,
+    learned=None
 ))]
 pub fn refine<'py>(
     py: Python<'py>,
@@ -40,6 +41,7 @@ pub fn refine<'py>(
     place: Option<(Vec<usize>, Vec<usize>)>,
     find_constant: bool,
     threads: Option<Threads>,
+    learned: Option<LearnedSpec>,
 ) -> PyResult<Refined<'py>> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let normalization: Normalization = normalization.parse().map_err(exception)?;
@@ -52,6 +54,7 @@ pub fn refine<'py>(
         filter: pipeline.preferred_filter(),
         normalization,
         place,
+        learned: learned_of(learned),
     };
     let labels = given.unary.labels();
     let build = given.builder()?;

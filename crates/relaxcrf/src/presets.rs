@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::methods::Pipeline;
-use crate::model::Normalization;
+use crate::model::{Learned, Normalization};
 
 /// A Gaussian kernel, a bilateral kernel, and the method to run. `io::read_preset` reads one from a file.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Preset {
     pub method: Cow<'static, str>,
     /// How both kernels are normalised.
     pub normalization: Normalization,
+    /// What was learned about unary energies and label costs; only in presets from files.
+    pub learned: Option<Learned>,
 }
 
 impl Preset {
@@ -42,6 +44,9 @@ impl Preset {
             if !(value >= 0.0 && value.is_finite()) {
                 return Err(Error::value(what, value, "a finite number, 0 or more"));
             }
+        }
+        if let Some(learned) = &self.learned {
+            learned.check()?;
         }
         self.pipeline().map(|_| ())
     }
@@ -72,6 +77,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (67.0, 3.0, 1.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("voc"),
@@ -81,6 +87,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (67.0, 3.0, 2.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("contours"),
@@ -92,6 +99,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (60.0, 5.0, 5.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("pydensecrf"),
@@ -101,6 +109,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (80.0, 13.0, 5.0),
         method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("pseudo-labels"),
@@ -112,6 +121,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (50.0, 5.0, 5.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("masks"),
@@ -121,6 +131,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (50.0, 5.0, 5.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("text"),
@@ -130,6 +141,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (23.0, 7.0, 10.0),
         method: Cow::Borrowed("mf5"),
         normalization: Normalization::None,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("volume"),
@@ -139,6 +151,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (5.0, 4.0, 1.5),
         method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("seeds"),
@@ -150,6 +163,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (80.0, 13.0, 5.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("satellite"),
@@ -159,6 +173,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (2.0, 15.0, 12.5),
         method: Cow::Borrowed("mf1"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("clip-as-rnn"),
@@ -168,6 +183,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (67.0, 3.0, 2.0),
         method: Cow::Borrowed("mf10"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("ov-seg"),
@@ -177,6 +193,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (80.0, 13.0, 5.0),
         method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     // A colour sigma of 0.05 on images in 0..1 is 12.75 here. W-Net has no Gaussian kernel: its weight is zero.
     Preset {
@@ -189,6 +206,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (25.0, 12.75, 50.0),
         method: Cow::Borrowed("mf150"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("paper-voc-dc"),
@@ -198,6 +216,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (49.785_68, 1.0, 0.960_811),
         method: Cow::Borrowed("qp+dc-neg"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("paper-voc-mf"),
@@ -207,6 +226,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (50.0, 5.454_272, 74.877_398),
         method: Cow::Borrowed("mf"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("paper-voc-mf5"),
@@ -216,6 +236,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (47.793_787, 4.693_766, 100.0),
         method: Cow::Borrowed("mf5"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("paper-msrc-dc"),
@@ -225,6 +246,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (31.232_626, 7.949_97, 1.699_011),
         method: Cow::Borrowed("qp+dc-neg"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
     Preset {
         name: Cow::Borrowed("paper-msrc-mf"),
@@ -234,6 +256,7 @@ pub const PRESETS: &[Preset] = &[
         bilateral: (35.865_96, 11.209_644, 4.028_773),
         method: Cow::Borrowed("mf"),
         normalization: Normalization::Symmetric,
+        learned: None,
     },
 ];
 

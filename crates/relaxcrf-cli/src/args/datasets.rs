@@ -6,9 +6,10 @@ use clap::Args;
 use relaxcrf::solve::Pipeline;
 use relaxcrf_lab::methods::{MethodList, SEGMENTATION};
 use relaxcrf_lab::options::DataOptions;
-use relaxcrf_lab::specs::{Objective, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+use relaxcrf_lab::specs::{LearnLoss, LearnPart, Objective, PresetSpec, RangeSpec, SearchKind, VoidSpec};
 
 use super::{CommonArgs, ModelArgs};
+use crate::specs;
 
 /// A parameter set for the kernels.
 #[derive(Debug, Clone, Args)]
@@ -163,14 +164,49 @@ pub struct TuneArgs {
     /// Parameter set to evaluate first: a name or a file. Repeatable
     #[arg(long, value_name = "P", default_values_t = [PresetSpec::default()])]
     pub start: Vec<PresetSpec>,
-    /// How to search: gp (Gaussian process, expected improvement; needs a program built with `--features tune`) or
-    /// random (spread, then around the best) [default: gp if built in]
+    /// How to search: gp (Gaussian process, expected improvement) or random (spread, then around the best) [default: gp]
     #[arg(long, value_name = "S")]
     pub search: Option<SearchKind>,
     /// Directory for evaluations.jsonl, best.toml and search.svg; created if absent. An interrupted search resumes
     /// from it
     #[arg(long, value_name = "DIR", default_value = "tune-out")]
     pub out: PathBuf,
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// `relaxcrf learn`.
+#[derive(Debug, Args)]
+#[command(after_help = DATA_HELP)]
+pub struct LearnArgs {
+    #[command(flatten)]
+    pub data: DataArgs,
+    /// Which images: NAME for DIR/NAME.txt, a file with one ID per line, or `all`. Ten are a start
+    #[arg(long, value_name = "S", default_value = "val")]
+    pub split: String,
+    /// Method to learn for: mf5, or another number of mean-field updates
+    #[arg(short, long, value_name = "M", default_value = "mf5")]
+    pub method: Pipeline,
+    /// What to make small: iou (one minus mean IoU), ce (cross entropy), accuracy (wrong pixels), or edges (iou within 5
+    /// pixels of true edges)
+    #[arg(long, value_name = "L", default_value = "iou")]
+    pub loss: LearnLoss,
+    /// Which parameters may change, separated by commas: weights, widths, compat (a cost for each label), unary
+    /// (temperature, and a bias for each label). Cross-validation decides which of them do
+    #[arg(long, value_name = "W,...", value_delimiter = ',', default_values = ["weights", "widths", "compat", "unary"])]
+    pub what: Vec<LearnPart>,
+    /// Parameter set to start from, and to stay near: a name or a file
+    #[arg(long, value_name = "P", default_value_t = PresetSpec::default())]
+    pub start: PresetSpec,
+    /// Folds of the cross-validation; 1 for none
+    #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub folds: u16,
+    /// Preset file to write. Progress is kept beside it: an interrupted run goes on from there
+    #[arg(short, long, value_name = "F.toml", default_value = "learned.toml", value_parser = specs::preset_output)]
+    pub output: PathBuf,
+    /// Page to write: curves, parameters before and after, pictures
+    #[arg(long, value_name = "F.html", value_parser = specs::page_output)]
+    pub report: Option<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
 }

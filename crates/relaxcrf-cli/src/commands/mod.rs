@@ -5,6 +5,7 @@ mod compare;
 mod demo;
 mod energy;
 mod evaluate;
+mod learn;
 mod methods;
 mod presets;
 mod reproduce;
@@ -33,6 +34,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Presets(args) => presets::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Learn(args) => learn::run(&args),
     }
 }
 

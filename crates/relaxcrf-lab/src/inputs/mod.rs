@@ -90,7 +90,8 @@ pub fn builder(image: &Image, labels: usize, args: &ModelOptions, seed: u64) -> 
     let mut builder = ModelBuilder::image(image.width, image.height, labels)
         .compatibility(compatibility)
         .filter(args.filter)
-        .normalization(args.normalization.unwrap_or_default());
+        .normalization(args.normalization.unwrap_or_default())
+        .learned(args.learned.clone());
     for (kernel, cost) in args.kernels(&image.data).into_iter().zip(args.kernel_costs()) {
         let cost = cost.map_or(Ok(KernelCost::Shared), |cost| kernel_cost(cost, labels))?;
         builder = builder.kernel_with(kernel, KernelOptions { cost, normalization: None });

@@ -128,6 +128,7 @@ fn paper_model() -> (MatchingOptions, ModelOptions) {
         filter: relaxcrf::model::FilterKind::Lattice,
         compat: CompatSpec::Potts,
         calibrate: false,
+        learned: None,
     };
     (MatchingOptions { cost, truncate: None, cost_step: Some(0.01) }, model)
 }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use relaxcrf::presets::{self, Preset};
 use relaxcrf::solve::Pipeline;
 use relaxcrf_io::read_preset;
+use relaxcrf_learn::bootstrap::Measure;
+use relaxcrf_learn::loss::Loss;
 
 use super::Parsed;
 
@@ -155,12 +157,7 @@ impl FromStr for SearchKind {
 
     fn from_str(text: &str) -> Parsed<Self> {
         match text {
-            "gp" if cfg!(feature = "tune") => Ok(Self::Gp),
-            "gp" => Err(
-                "this program was built without the Gaussian process; build it with `--features tune`, or \
-                         use random"
-                    .into(),
-            ),
+            "gp" => Ok(Self::Gp),
             "random" => Ok(Self::Random),
             _ => Err("expected gp or random".into()),
         }
@@ -172,6 +169,93 @@ impl fmt::Display for SearchKind {
         f.write_str(match self {
             Self::Gp => "gp",
             Self::Random => "random",
+        })
+    }
+}
+
+/// What `learn` makes small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnLoss {
+    /// One minus the mean soft intersection over union.
+    Iou,
+    /// Cross entropy.
+    CrossEntropy,
+    /// Expected fraction of wrong pixels.
+    Accuracy,
+    /// As `Iou`, counting only pixels near true edges.
+    Edges,
+}
+
+impl LearnLoss {
+    /// The loss, and the measure that decides which parts are freed.
+    pub fn resolve(self) -> (Loss, Measure) {
+        match self {
+            Self::Iou | Self::Edges => (Loss::Iou, Measure::MeanIou),
+            Self::CrossEntropy => (Loss::CrossEntropy, Measure::Accuracy),
+            Self::Accuracy => (Loss::Accuracy, Measure::Accuracy),
+        }
+    }
+}
+
+impl FromStr for LearnLoss {
+    type Err = String;
+
+    fn from_str(text: &str) -> Parsed<Self> {
+        match text {
+            "iou" => Ok(Self::Iou),
+            "ce" => Ok(Self::CrossEntropy),
+            "accuracy" => Ok(Self::Accuracy),
+            "edges" => Ok(Self::Edges),
+            _ => Err("expected iou, ce, accuracy or edges".into()),
+        }
+    }
+}
+
+impl fmt::Display for LearnLoss {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Iou => "iou",
+            Self::CrossEntropy => "ce",
+            Self::Accuracy => "accuracy",
+            Self::Edges => "edges",
+        })
+    }
+}
+
+/// Parameters that `learn` may free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LearnPart {
+    /// Kernel weights.
+    Weights,
+    /// Kernel widths.
+    Widths,
+    /// A cost for each label.
+    Compat,
+    /// Temperature and bias of the unary energies.
+    Unary,
+}
+
+impl FromStr for LearnPart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Parsed<Self> {
+        match text {
+            "weights" => Ok(Self::Weights),
+            "widths" => Ok(Self::Widths),
+            "compat" => Ok(Self::Compat),
+            "unary" => Ok(Self::Unary),
+            _ => Err("expected weights, widths, compat or unary".into()),
+        }
+    }
+}
+
+impl fmt::Display for LearnPart {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Weights => "weights",
+            Self::Widths => "widths",
+            Self::Compat => "compat",
+            Self::Unary => "unary",
         })
     }
 }

@@ -7,7 +7,9 @@ mod kernels;
 
 use std::path::Path;
 
-pub use self::experiments::{Contestant, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec};
+pub use self::experiments::{
+    Contestant, LearnLoss, LearnPart, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec,
+};
 pub use self::kernels::{BilateralSpec, CompatSpec, CostSpec, GaussianSpec};
 
 /// Why an option's value was not understood.

@@ -2,6 +2,7 @@
 //!
 //! Every evaluation is stored before the next one starts; a search that was killed loses the one it was at.
 
+mod process;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -87,7 +88,7 @@ pub struct TuneOptions {
     pub range: Vec<RangeSpec>,
     /// Parameter sets to evaluate first.
     pub start: Vec<PresetSpec>,
-    /// How to search; `None`: with the Gaussian process if it is there.
+    /// How to search; `None`: with the Gaussian process.
     pub search: Option<SearchKind>,
     /// Directory for evaluations.jsonl, best.toml and search.svg; made if absent.
     pub out: PathBuf,
@@ -113,8 +114,7 @@ pub fn run(args: &TuneOptions, observer: &dyn Observer) -> Result<Tuned> {
     let data = Dataset::open(&args.data, &args.split)?;
     let bounds = SearchBox::new(&args.range)?;
     let starts = args.start.iter().map(|s| Ok(s.resolve()?)).collect::<Result<Vec<_>>>()?;
-    let kind =
-        args.search.unwrap_or(if cfg!(feature = "tune") { SearchKind::Gp } else { SearchKind::Random });
+    let kind = args.search.unwrap_or(SearchKind::Gp);
     let question = question(args, &data, &bounds, &starts, kind);
     let path = args.out.join("evaluations.jsonl");
     let done = resume(&path, &question)?;
@@ -131,7 +131,7 @@ pub fn run(args: &TuneOptions, observer: &dyn Observer) -> Result<Tuned> {
     while done.len() < total {
         let (start, parameters) = match starts.get(done.len()) {
             Some(preset) => (Some(preset.name.to_string()), search::of_preset(preset)),
-            None => (None, choose(args, kind, &bounds, &done, starts.len())?),
+            None => (None, choose(args, kind, &bounds, &done, starts.len())),
         };
         let evaluation = evaluate(args, &data, start, parameters, &messages)?;
         journal.append(&Line::Evaluation(evaluation.clone()))?;
@@ -203,12 +203,12 @@ fn choose(
     bounds: &SearchBox,
     done: &[Evaluation],
     starts: usize,
-) -> Result<Point> {
+) -> Point {
     // A start outside of the box says nothing about the point of the box nearest to it.
     let inside = done.iter().filter(|e| bounds.contains(&e.parameters));
     let known: Vec<(Point, f64)> = inside.map(|e| (bounds.shares(&e.parameters), e.score)).collect();
-    let shares = search::next(kind, done.len() - starts, args.spread as usize, args.seed, &known)?;
-    Ok(bounds.at(shares))
+    let shares = search::next(kind, done.len() - starts, args.spread as usize, args.seed, &known);
+    bounds.at(shares)
 }
 
 /// Labels all images with these parameters, as `segment` would.
@@ -256,6 +256,7 @@ fn model_args(p: &Point, method: &Pipeline) -> ModelOptions {
         filter: method.preferred_filter(),
         compat: CompatSpec::Potts,
         calibrate: false,
+        learned: None,
     }
 }
 
@@ -316,6 +317,7 @@ fn as_preset(question: &Question, data: &Dataset, evaluations: usize, best: &Eva
         bilateral: (sigma_xy, sigma_rgb, bilateral_weight),
         method: question.method.clone().into(),
         normalization: Normalization::Symmetric,
+        learned: None,
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use relaxcrf::presets::Preset;
 use relaxcrf::rng::Rng;
 
+use super::process::Process;
 use crate::specs::{PARAMETERS, RangeSpec, SearchKind};
 
 /// How many parameters there are.
@@ -79,19 +80,13 @@ pub fn of_preset(p: &Preset) -> Point {
 
 /// The next point: `spread` points evenly over the box, then by `kind`. `done` are the points so far, as shares, with
 /// their scores; `index` counts the points after the given starts.
-pub fn next(
-    kind: SearchKind,
-    index: usize,
-    spread: usize,
-    seed: u64,
-    done: &[(Point, f64)],
-) -> Result<Point> {
+pub fn next(kind: SearchKind, index: usize, spread: usize, seed: u64, done: &[(Point, f64)]) -> Point {
     // The Gaussian process needs a few points to learn from, whatever the user says.
     if index < spread || done.len() < 2 {
-        return Ok(evenly(index, seed));
+        return evenly(index, seed);
     }
     match kind {
-        SearchKind::Random => Ok(near_the_best(index, spread, seed, done)),
+        SearchKind::Random => near_the_best(index, spread, seed, done),
         SearchKind::Gp => gaussian_process(index, seed, done),
     }
 }
@@ -123,46 +118,12 @@ fn best_of(done: &[(Point, f64)]) -> Option<Point> {
     done.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| *point)
 }
 
-#[cfg(not(feature = "tune"))]
-fn gaussian_process(_: usize, _: u64, _: &[(Point, f64)]) -> Result<Point> {
-    bail!(
-        "this program was built without the Gaussian process; build it with `--features tune`, or say --search random"
-    )
-}
-
 /// Expected improvement under a Gaussian process fitted to all evaluations.
-#[cfg(feature = "tune")]
-fn gaussian_process(index: usize, seed: u64, done: &[(Point, f64)]) -> Result<Point> {
-    use egobox_ego::{CorrelationSpec, EgorServiceBuilder, InfillStrategy, RegressionSpec};
-    use ndarray::Array2;
-
-    let limits = Array2::from_shape_fn((COUNT, 2), |(_, side)| side as f64);
-    let service = EgorServiceBuilder::optimize()
-        .configure(|config| {
-            config
-                .configure_gp(|gp| {
-                    gp.regression_spec(RegressionSpec::CONSTANT).correlation_spec(CorrelationSpec::MATERN52)
-                })
-                .infill_strategy(InfillStrategy::LogEI)
-                .seed(Rng::stream(seed, index as u64 + 1).next_u64())
-        })
-        .min_within(&limits)
-        .map_err(|e| anyhow::anyhow!("the Gaussian process cannot be set up: {e}"))?;
-    let x = Array2::from_shape_fn((done.len(), COUNT), |(row, k)| done[row].0[k]);
-    // In units of their spread: differences in accuracy are small, and the process has no other idea of scale.
-    let mean = done.iter().map(|d| d.1).sum::<f64>() / done.len() as f64;
-    let variance = done.iter().map(|d| (d.1 - mean).powi(2)).sum::<f64>() / done.len() as f64;
-    let scale = variance.sqrt().max(1e-9);
-    let y = Array2::from_shape_fn((done.len(), 1), |(row, _)| (mean - done[row].1) / scale);
-    let next = service.suggest(&x, &y);
-    let point: Point = std::array::from_fn(|k| next[[0, k]]);
+fn gaussian_process(index: usize, seed: u64, done: &[(Point, f64)]) -> Point {
+    let point = Process::new(done).suggest(&mut Rng::stream(seed, index as u64 + 1));
     let known = done.iter().any(|(p, _)| p.iter().zip(&point).all(|(a, b)| (a - b).abs() < 1e-6));
     // A process that is sure of its best point learns nothing from asking there again.
-    Ok(if known || point.iter().any(|v| !v.is_finite()) {
-        near_the_best(index, 0, seed, done)
-    } else {
-        point
-    })
+    if known { near_the_best(index, 0, seed, done) } else { point }
 }
 
 #[cfg(test)]
@@ -172,7 +133,7 @@ mod tests {
     fn search(kind: SearchKind, evaluations: usize, score: impl Fn(&Point) -> f64) -> (Point, f64) {
         let mut done: Vec<(Point, f64)> = Vec::new();
         for index in 0..evaluations {
-            let point = next(kind, index, 10, 7, &done).unwrap();
+            let point = next(kind, index, 10, 7, &done);
             assert!(point.iter().all(|v| (0.0..=1.0).contains(v)), "{point:?}");
             done.push((point, score(&point)));
         }
@@ -204,7 +165,6 @@ mod tests {
         assert!(after > spread && after > -0.05, "{spread} -> {after}");
     }
 
-    #[cfg(feature = "tune")]
     #[test]
     fn the_gaussian_process_climbs_faster_and_repeats_itself() {
         let (point, best) = search(SearchKind::Gp, 24, hill);

@@ -8,6 +8,7 @@ use super::compatibility::Compatibility;
 use super::coupling::Coupling;
 use super::kernel::{Features, Grid, Kernel};
 use super::kernel_cost::KernelOptions;
+use super::learned::Learned;
 use super::normalization::Normalization;
 use super::pairwise::{Term, TermPlan};
 use super::plan::FilterKind;
@@ -32,6 +33,7 @@ pub struct ModelBuilder {
     normalization: Normalization,
     calibrate: Option<u64>,
     self_pairs: bool,
+    learned: Option<Learned>,
 }
 
 impl ModelBuilder {
@@ -52,6 +54,7 @@ impl ModelBuilder {
             normalization: Normalization::default(),
             calibrate: None,
             self_pairs: false,
+            learned: None,
         }
     }
 
@@ -144,6 +147,12 @@ impl ModelBuilder {
         self
     }
 
+    /// Applies what a preset has learned about unary energies, and its label costs where none are given.
+    pub fn learned(mut self, learned: Option<Learned>) -> Self {
+        self.learned = learned;
+        self
+    }
+
     /// Checks everything and builds the filters.
     pub fn build(self) -> Result<Model> {
         let sizes = self.grid.sizes.clone();
@@ -154,11 +163,18 @@ impl ModelBuilder {
         }
         self.grid.check()?;
         check_label_count(self.labels)?;
-        let unary = self.unary.ok_or_else(|| {
+        let mut unary = self.unary.ok_or_else(|| {
             Error::shape("unary energies", "no values", format!("{pixels} rows of {}", self.labels))
         })?;
         check_unary(&unary, pixels, self.labels)?;
-        let compatibility = self.compatibility.unwrap_or_else(|| Compatibility::potts(self.labels));
+        let mut compatibility = self.compatibility.unwrap_or_else(|| Compatibility::potts(self.labels));
+        if let Some(learned) = &self.learned {
+            learned.adjust(&mut unary, self.labels)?;
+            check_unary(&unary, pixels, self.labels)?;
+            if compatibility.is_potts() && !learned.label_costs.is_empty() {
+                compatibility = Compatibility::per_label(learned.label_costs.clone())?;
+            }
+        }
         if compatibility.labels() != self.labels {
             return Err(Error::shape(
                 "label compatibility",

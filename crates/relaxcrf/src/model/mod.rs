@@ -5,6 +5,7 @@ mod compatibility;
 mod coupling;
 mod kernel;
 mod kernel_cost;
+mod learned;
 mod normalization;
 mod pairwise;
 mod plan;
@@ -22,6 +23,7 @@ pub use self::compatibility::{Compatibility, Cut, Kind as CompatibilityKind, MOS
 use self::coupling::Coupling;
 pub use self::kernel::{Features, Kernel};
 pub use self::kernel_cost::{KernelCost, KernelOptions};
+pub use self::learned::Learned;
 pub use self::normalization::Normalization;
 pub use self::pairwise::{Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
