@@ -19,7 +19,7 @@ use crate::specs::shown_bytes;
 use crate::terminal::print_json;
 
 /// The program itself, its threads and the allocator's slack.
-const PROGRAM: u64 = 16 << 20;
+pub const PROGRAM: u64 = 16 << 20;
 
 /// Memory that one problem needs.
 #[derive(Debug, Clone)]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use relaxcrf_lab::specs::extension;
+use relaxcrf_stereo::Quality;
 
 pub use self::batch::{Shard, bytes, shown_bytes};
 pub use self::tiles::SizeSpec;
@@ -66,6 +67,26 @@ pub fn array_output(text: &str) -> Parsed<PathBuf> {
 /// A disparity map to write.
 pub fn disparity_output(text: &str) -> Parsed<PathBuf> {
     output(text, &["png", "pfm", "npy"], "expected a name that ends in .png (grey), .pfm or .npy")
+}
+
+/// A map of depths to write.
+pub fn depth_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["pfm", "npy"], "expected a name that ends in .pfm or .npy")
+}
+
+/// A point cloud to write.
+pub fn points_output(text: &str) -> Parsed<PathBuf> {
+    output(text, &["ply"], "expected a name that ends in .ply")
+}
+
+/// How much work goes into a disparity map.
+pub fn quality(text: &str) -> Parsed<Quality> {
+    match text {
+        "fast" => Ok(Quality::Fast),
+        "normal" => Ok(Quality::Normal),
+        "best" => Ok(Quality::Best),
+        _ => Err("expected fast, normal or best".into()),
+    }
 }
 
 /// A colour picture to write.

@@ -54,6 +54,38 @@ fn stereo_writes_every_format_and_is_near_the_truth() {
 }
 
 #[test]
+fn stereo_without_a_method_writes_dense_maps_of_all_kinds() {
+    let place = StereoPlace::new();
+    fs::write(place.path("calib.txt"), "cam0=[100 0 24; 0 100 18; 0 0 1]\ndoffs=0\nbaseline=50\n").unwrap();
+    let line = "stereo scene/im2.png scene/im6.png --truth scene/disp2.png --scale 4 --json -o d.pfm -o d.npy -o d.png \
+                --right-output r.pfm --occluded o.png --confidence c.pfm --colours t.png --calibration calib.txt \
+                --depth z.pfm --points p.ply";
+    for quality in ["fast", "normal", "best"] {
+        let report = place.run(&format!("{line} -d 8 --quality {quality}")).fine().json();
+        assert_eq!((report["disparities"].as_u64(), report["quality"].as_str()), (Some(8), Some(quality)));
+        let bad = report["truth"]["all"]["bad_1"].as_f64().unwrap();
+        assert!(bad < 0.35, "{quality}: {bad}");
+        let map = read_pfm(&place.path("d.pfm")).unwrap().data;
+        let confidence = read_pfm(&place.path("c.pfm")).unwrap().data;
+        let depth = read_pfm(&place.path("z.pfm")).unwrap().data;
+        assert!(confidence.iter().all(|c| (0.0..=1.0).contains(c)));
+        assert!(map.iter().zip(&depth).all(|(d, z)| *d == 0.0 || (z * d - 5000.0).abs() < 1.0));
+        let grey = read_labels(&place.path("d.png")).unwrap().labels;
+        assert!(
+            grey.iter().zip(&map).all(|(g, d)| (f32::from(*g) - 4.0 * d).abs() <= 0.51),
+            "the truth's scale"
+        );
+        let occluded = read_labels(&place.path("o.png")).unwrap().labels;
+        let fraction = occluded.iter().filter(|v| **v == 255).count() as f64 / occluded.len() as f64;
+        assert!((report["occluded"].as_f64().unwrap() - fraction).abs() < 1e-12);
+        assert!(fs::read(place.path("p.ply")).unwrap().starts_with(b"ply\n"));
+    }
+    // Without a number of disparities, and in words.
+    let out = place.run("stereo scene/im2.png scene/im6.png -o e.png").fine().out;
+    assert!(out.contains("disparities") && out.contains("not confirmed"), "{out}");
+}
+
+#[test]
 fn stereo_runs_with_every_matching_cost() {
     let place = StereoPlace::new();
     let energy = |cost: &str| {
@@ -108,7 +140,11 @@ fn bad_stereo_pair_is_an_error_with_the_fix() {
         (format!("stereo {im2} grey.png -d 8 -o d.png"), 1, &["1 channels", "3 channels"]),
         (format!("stereo {im2} {im2} -d 49 -o d.png"), 1, &["49", "1 to 48", "width"]),
         (format!("stereo {im2} {im2} -d 0 -o d.png"), 1, &["disparities", "0", "1 to 48"]),
-        (format!("stereo {im2} {im2} -o d.png"), 2, &["--disparities"]),
+        (format!("{PAIR} -o d.png --quality good"), 2, &["good", "fast, normal or best"]),
+        (format!("{PAIR} -o d.png --aggregate box:0"), 2, &["box:0", "cross"]),
+        (format!("{PAIR} -o d.png --points p.ply"), 2, &["--calibration"]),
+        (format!("{PAIR} -o d.png --calibration grey.png --points p.ply"), 1, &["grey.png"]),
+        (format!("{PAIR} -o d.png -m mf5 --occluded o.png"), 1, &["--occluded", "method"]),
         (format!("stereo {im2} {im2} -d 8"), 2, &["--output"]),
         (format!("{PAIR} -o d.jpg"), 2, &[".jpg", ".pfm"]),
         (format!("{PAIR} -o gone/d.png"), 1, &["gone/d.png", "does not exist"]),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use relaxcrf::{Image, Model};
 use relaxcrf_io as io;
-use relaxcrf_stereo::{CostOptions, Measure};
+use relaxcrf_stereo::{Aggregation, CostOptions, Measure};
 use serde::Serialize;
 
 use crate::inputs::{assemble, check_size, warn_about_image};
@@ -14,7 +14,7 @@ use crate::messages::Messages;
 use crate::options::ModelOptions;
 use crate::specs::{BilateralSpec, GaussianSpec, extension};
 
-/// `ad`, `bt`, `census` or `census:R`.
+/// `ad`, `bt`, `census`, `census:R`, `ad-census`, `zncc` or `zncc:R`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostSpec(pub Measure);
 
@@ -36,8 +36,43 @@ impl FromStr for CostSpec {
                     radius.parse().ok().filter(fits).ok_or("the radius of census must be 1, 2 or 3")?;
                 Measure::Census { radius }
             }
-            _ => return Err("expected ad, bt, census or census:R".into()),
+            ("ad-census", false) => Measure::AdCensus,
+            ("zncc", _) => {
+                let fits = |r: &usize| (1..=5).contains(r);
+                let radius = radius.parse().ok().filter(fits).ok_or("the radius of zncc must be 1 to 5")?;
+                Measure::Zncc { radius }
+            }
+            _ => return Err("expected ad, bt, census, census:R, ad-census, zncc or zncc:R".into()),
         }))
+    }
+}
+
+/// `none`, `box:R`, `cross` or `edge:SXY:SRGB`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AggregationSpec(pub Aggregation);
+
+impl FromStr for AggregationSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |t: &str| t.parse::<f32>().ok().filter(|v| *v > 0.0 && v.is_finite());
+        let parts: Vec<&str> = text.split(':').collect();
+        let found = match parts[..] {
+            ["none"] => Some(Aggregation::None),
+            ["cross"] => Some(Aggregation::Cross),
+            ["box", radius] => radius
+                .parse()
+                .ok()
+                .filter(|r| (1..=100).contains(r))
+                .map(|radius| Aggregation::Box { radius }),
+            ["edge", xy, rgb] => number(xy)
+                .zip(number(rgb))
+                .map(|(sigma_xy, sigma_rgb)| Aggregation::EdgeAware { sigma_xy, sigma_rgb }),
+            _ => None,
+        };
+        found
+            .map(Self)
+            .ok_or("expected none, cross, box:R (R from 1 to 100) or edge:SXY:SRGB (above 0)".into())
     }
 }
 
@@ -60,6 +95,8 @@ pub struct MatchingOptions {
     pub cost: CostSpec,
     /// Largest cost; `None`: the usual one of this cost.
     pub truncate: Option<Truncation>,
+    /// What costs are averaged over; `None`: what the command usually does.
+    pub aggregation: Option<AggregationSpec>,
     /// Round costs to multiples of this.
     pub cost_step: Option<f64>,
 }
@@ -85,9 +122,11 @@ impl TruthFiles {
 }
 
 impl MatchingOptions {
-    fn options(&self) -> CostOptions {
+    /// What these options say about costs.
+    pub fn options(&self) -> CostOptions {
         let usual = CostOptions::new(self.cost.0);
         CostOptions {
+            aggregation: self.aggregation.map_or(usual.aggregation, |a| a.0),
             truncation: self.truncate.map_or(usual.truncation, |t| t.0),
             rounding: self.cost_step,
             ..usual
@@ -112,7 +151,7 @@ pub fn with_usual_kernels(args: &ModelOptions, measure: Measure) -> ModelOptions
     let mut args = args.clone();
     if args.gaussian.is_empty() && args.bilateral.is_empty() {
         let share = match (measure, CostOptions::new(measure).truncation) {
-            (Measure::Census { .. }, Some(most)) => most / 40.0,
+            (Measure::Census { .. } | Measure::AdCensus | Measure::Zncc { .. }, Some(most)) => most / 40.0,
             _ => 1.0,
         };
         args.gaussian = vec![GaussianSpec::new(3.0, 8.0 * share)];
@@ -228,7 +267,12 @@ impl Truth {
 
     /// Scores the labels as disparities.
     pub fn scores(&self, labels: &[u16]) -> Scores {
-        let errors = self.errors(labels);
+        self.scores_of(&labels.iter().map(|&l| f32::from(l)).collect::<Vec<_>>())
+    }
+
+    /// How good disparities are that need not be whole numbers.
+    pub fn scores_of(&self, values: &[f32]) -> Scores {
+        let errors: Vec<f32> = values.iter().zip(&self.disparities).map(|(v, t)| (v - t).abs()).collect();
         let visible = self
             .visible
             .as_ref()
@@ -311,12 +355,26 @@ pub fn write(
     bits: &str,
     most: usize,
 ) -> Result<()> {
-    let values: Vec<f32> = labels.iter().map(|&l| f32::from(l)).collect();
+    if extension(path) == "npy" {
+        return Ok(io::write_labels(path, size.0, size.1, labels, &io::Palette::voc())?);
+    }
+    write_values(path, size, &labels.iter().map(|&l| f32::from(l)).collect::<Vec<_>>(), scale, bits, most)
+}
+
+/// Writes disparities that need not be whole numbers.
+pub fn write_values(
+    path: &Path,
+    size: (usize, usize),
+    values: &[f32],
+    scale: Option<f64>,
+    bits: &str,
+    most: usize,
+) -> Result<()> {
     let (width, height) = size;
     match (extension(path).as_str(), bits) {
-        ("pfm", _) => io::write_pfm(path, &Image::new(width, height, 1, values)?)?,
-        ("npy", _) => io::write_labels(path, width, height, labels, &io::Palette::voc())?,
-        (_, "16") => io::write_disparity(path, width, height, &values, scale.unwrap_or(256.0) as f32)?,
+        ("pfm", _) => io::write_pfm(path, &Image::new(width, height, 1, values.to_vec())?)?,
+        ("npy", _) => io::write_npy_f32(path, &[height, width], values)?,
+        (_, "16") => io::write_disparity(path, width, height, values, scale.unwrap_or(256.0) as f32)?,
         _ => {
             let scale = eight_bit_scale(scale, most)?;
             let scaled = values.iter().map(|v| (f64::from(*v) * scale).round() as f32).collect();
@@ -348,6 +406,14 @@ mod tests {
         assert_eq!("ad".parse(), Ok(CostSpec(Measure::AbsoluteDifference)));
         assert_eq!("bt".parse(), Ok(CostSpec(Measure::BirchfieldTomasi)));
         assert_eq!("census".parse(), Ok(CostSpec(Measure::Census { radius: 2 })));
+        assert_eq!("ad-census".parse(), Ok(CostSpec(Measure::AdCensus)));
+        assert_eq!("zncc:5".parse(), Ok(CostSpec(Measure::Zncc { radius: 5 })));
+        assert_eq!("box:2".parse(), Ok(AggregationSpec(Aggregation::Box { radius: 2 })));
+        let edge = Aggregation::EdgeAware { sigma_xy: 3.0, sigma_rgb: 10.0 };
+        assert_eq!("edge:3:10".parse(), Ok(AggregationSpec(edge)));
+        for bad in ["", "box", "box:0", "edge:3", "edge:0:1", "cross:2", "edge:nan:1"] {
+            assert!(bad.parse::<AggregationSpec>().is_err(), "{bad}");
+        }
         assert_eq!("census:3".parse(), Ok(CostSpec(Measure::Census { radius: 3 })));
         for bad in ["", "ad:1", "census:4", "census:x", "sad"] {
             assert!(bad.parse::<CostSpec>().is_err(), "{bad}");

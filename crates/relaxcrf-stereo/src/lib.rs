@@ -8,6 +8,7 @@
 //! [`cost()`] gives plain matching costs as unary energies for models of your own.
 
 mod costs;
+mod depth;
 mod fill;
 mod matching;
 mod median;
@@ -19,6 +20,7 @@ mod support;
 mod volume;
 
 pub use costs::{Aggregation, CostOptions, Measure, cost};
+pub use depth::Calibration;
 pub use matching::{Disparities, Matching, Options, Quality, match_pair};
 pub use range::{Note, RangeEstimate, estimate_range};
 

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use relaxcrf_lab::disparity::{CostSpec, MatchingOptions, Truncation, TruthFiles};
+use relaxcrf_lab::disparity::{AggregationSpec, CostSpec, MatchingOptions, Truncation, TruthFiles};
 use relaxcrf_lab::methods::{MethodList, STEREO};
+use relaxcrf_stereo::{Aggregation, CostOptions, Measure, Quality};
 
 use super::datasets::{PresetArgs, ReproduceSegmentationArgs};
 use super::{CommonArgs, LimitArgs, ModelArgs, ResourceArgs, RunArgs, TraceArgs, UnaryArgs, UnaryFiles};
@@ -14,7 +15,7 @@ use crate::specs;
 /// `relaxcrf stereo`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "relaxcrf stereo [OPTIONS] <LEFT> <RIGHT> --disparities N -o OUT",
+    override_usage = "relaxcrf stereo [OPTIONS] <LEFT> <RIGHT> -o OUT",
     after_help = STEREO_HELP
 )]
 pub struct StereoArgs {
@@ -22,9 +23,12 @@ pub struct StereoArgs {
     pub left: PathBuf,
     /// The right picture: left pixel x matches right pixel x - disparity
     pub right: PathBuf,
-    /// Number of disparities: the labels are 0 to N - 1
+    /// Number of disparities: the labels are 0 to N - 1 [default: estimated from the pictures]
     #[arg(short, long, value_name = "N")]
-    pub disparities: usize,
+    pub disparities: Option<usize>,
+    /// Work that goes into a map without a method or model of its own: fast, normal or best
+    #[arg(long, value_name = "Q", default_value = "normal", value_parser = specs::quality)]
+    pub quality: Quality,
     #[command(flatten)]
     pub cost: CostArgs,
     #[command(flatten)]
@@ -41,6 +45,24 @@ pub struct StereoArgs {
     /// Also write the disparities as a picture in colours
     #[arg(long, visible_alias = "colors", value_name = "F.png", value_parser = specs::picture_output)]
     pub colours: Option<PathBuf>,
+    /// Also write the disparities of the right picture, as the output of the left one
+    #[arg(long, value_name = "OUT", value_parser = specs::disparity_output)]
+    pub right_output: Option<PathBuf>,
+    /// Also write a mask, 255 where the right picture does not confirm the disparity: hidden, outside, or mismatched
+    #[arg(long, value_name = "F.png", value_parser = specs::picture_output)]
+    pub occluded: Option<PathBuf>,
+    /// Also write how certain each disparity is, from 0 to 1 (.pfm, .npy) or 255 (.png)
+    #[arg(long, value_name = "F", value_parser = specs::disparity_output)]
+    pub confidence: Option<PathBuf>,
+    /// Calibration: a Middlebury calib.txt, or the 16 numbers of a reprojection matrix Q
+    #[arg(long, value_name = "F.txt")]
+    pub calibration: Option<PathBuf>,
+    /// Also write depths, in the unit of the calibration's baseline
+    #[arg(long, value_name = "F", requires = "calibration", value_parser = specs::depth_output)]
+    pub depth: Option<PathBuf>,
+    /// Also write a coloured point cloud
+    #[arg(long, value_name = "F.ply", requires = "calibration", value_parser = specs::points_output)]
+    pub points: Option<PathBuf>,
     #[command(flatten)]
     pub resources: ResourceArgs,
     #[command(flatten)]
@@ -53,17 +75,27 @@ pub struct StereoArgs {
 
 // Paragraphs are single lines: clap breaks them to the terminal's width.
 const STEREO_HELP: &str = "\
-Without kernels: --gaussian 3:8 --bilateral 20:10:16, the best of a few tried on two Middlebury pairs (census: \
+Without a method, kernels or limits, disparities come from costs summed along paths, checked in both pictures, filled \
+where they do not agree, and refined to fractions of a pixel: seconds, and the best choice unless you study energies.
+
+With --method, --gaussian, --bilateral, --compat or a limit of the method, the labels of that dense CRF on the matching \
+costs are written as they are. Without kernels: --gaussian 3:8 --bilateral 20:10:16, the best of a few tried on two Middlebury pairs (census: \
 as much weaker as its costs are smaller). The paper's \
 experiments used much stronger ones; --gaussian 3:40 --bilateral 50:10:50 stands for them.";
 
 /// How pixels of a pair are compared.
 #[derive(Debug, Clone, Args)]
 pub struct CostArgs {
-    /// Matching cost: ad (absolute difference), bt (Birchfield-Tomasi) or census, census:R
-    #[arg(long, value_name = "C", default_value = "ad")]
-    pub cost: CostSpec,
-    /// Largest cost; `none` for no limit [default: ad 40, bt 20, census half its neighbours]
+    /// Matching cost: ad (absolute difference), bt (Birchfield-Tomasi), census, census:R, ad-census, zncc or zncc:R
+    /// (correlation) [default: ad-census; ad for a dense CRF with a method of its own]
+    #[arg(long, value_name = "C")]
+    pub cost: Option<CostSpec>,
+    /// Average costs over: none, cross (regions of like colour), box:R or edge:SXY:SRGB [default: cross; none for a dense
+    /// CRF with a method of its own]
+    #[arg(long, value_name = "A")]
+    pub aggregate: Option<AggregationSpec>,
+    /// Largest cost; `none` for no limit [default: ad 40, bt 20, census half its neighbours, ad-census 2,
+    /// zncc 1]
     #[arg(long, value_name = "T")]
     pub truncate: Option<Truncation>,
     /// Round costs to multiples of this
@@ -74,7 +106,24 @@ pub struct CostArgs {
 impl CostArgs {
     /// The options as the lab takes them.
     pub fn options(&self) -> MatchingOptions {
-        MatchingOptions { cost: self.cost, truncate: self.truncate, cost_step: self.cost_step }
+        self.options_with(CostSpec(Measure::AbsoluteDifference))
+    }
+
+    /// What was typed, on costs averaged over regions.
+    pub fn dense_options(&self) -> CostOptions {
+        let options = self.options_with(CostSpec(Measure::AdCensus)).options();
+        let aggregation = self.aggregate.map_or(Aggregation::Cross, |a| a.0);
+        CostOptions { aggregation, ..options }
+    }
+
+    /// The cost that was typed, or the usual one.
+    fn options_with(&self, usual: CostSpec) -> MatchingOptions {
+        MatchingOptions {
+            cost: self.cost.unwrap_or(usual),
+            truncate: self.truncate,
+            aggregation: self.aggregate,
+            cost_step: self.cost_step,
+        }
     }
 }
 

@@ -102,7 +102,7 @@ fn stereo(args: &CompareArgs, right: &Path, disparities: usize, messages: &Messa
     let read = |model: &ModelOptions| {
         disparity::read_pair(files, disparities, &args.cost.options(), model, args.common.seed, messages)
     };
-    let model_args = disparity::with_usual_kernels(&args.model.options(), args.cost.cost.0);
+    let model_args = disparity::with_usual_kernels(&args.model.options(), args.cost.options().cost.0);
     let pair = read(&model_args)?;
     let half = wants_half(args).then(|| read(&model_args.halved())).transpose()?.map(|p| p.model);
     let truth = Truth::read(&args.truth.files(), &args.image, (pair.left.width, pair.left.height))?;

@@ -1,6 +1,8 @@
 //! `relaxcrf stereo`: disparities of a rectified pair.
 
-use std::path::Path;
+mod dense;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use relaxcrf::solve::{Method, Pipeline, Solve};
@@ -9,7 +11,7 @@ use relaxcrf_lab::outputs::{Together, check_writable};
 use relaxcrf_lab::progress::RunObserver;
 use relaxcrf_lab::report::picture::{ColourMap, Picture};
 use relaxcrf_lab::report::{self, RunReport, advice, percent};
-use relaxcrf_lab::specs::extension;
+use relaxcrf_lab::specs::{CompatSpec, extension};
 use serde::Serialize;
 
 use super::use_threads;
@@ -31,8 +33,13 @@ struct StereoReport {
 pub fn run(args: &StereoArgs) -> Result<()> {
     check_outputs(args)?;
     use_threads(&args.common)?;
+    if !args.has_model() {
+        return dense::run(args);
+    }
+    args.check_plain_outputs()?;
+    let count = args.count()?;
     if args.resources.dry_run || args.resources.max_memory.is_some() {
-        check_resources(args)?;
+        check_resources(args, count)?;
         if args.resources.dry_run {
             return Ok(());
         }
@@ -41,20 +48,14 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let messages = meter.messages();
     let seed = args.common.seed;
     let files = (args.left.as_path(), args.right.as_path());
-    let pair = disparity::read_pair(
-        files,
-        args.disparities,
-        &args.cost.options(),
-        &args.model.options(),
-        seed,
-        &messages,
-    )?;
+    let pair =
+        disparity::read_pair(files, count, &args.cost.options(), &args.model.options(), seed, &messages)?;
     let size = (pair.left.width, pair.left.height);
     let truth = Truth::read(&args.truth.files(), &args.left, size)?;
-    if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d >= args.disparities as f32) {
+    if let Some(largest) = truth.as_ref().map(Truth::largest).filter(|&d| d >= count as f32) {
         messages.warn(&format!(
             "the true disparities go up to {largest}, beyond the {} that are tried: wrong --scale, or too few --disparities?",
-            args.disparities
+            count
         ));
     }
     let settings = args.run.limits.settings(seed);
@@ -83,15 +84,10 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     let mut together = Together::default();
     if let Some(path) = &args.colours {
         let values: Vec<f32> = labels.iter().map(|&l| f32::from(l)).collect();
-        let last = (args.disparities - 1).max(1) as f32;
-        let picture = Picture::numbers(size, &values, (-0.04 * last, 1.04 * last), ColourMap::Turbo);
-        let png = picture.png()?;
-        together.write(path, || relaxcrf_io::write_atomically(path, |out| out.write_all(&png)))?;
+        together.write(path, || write_colours(path, size, &values, count))?;
     }
-    // Devices are written to first: a failure there leaves no other files.
-    let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
-    for path in devices.into_iter().chain(files) {
-        let write = || disparity::write(path, size, labels, args.png_scale(), &args.bits, args.disparities);
+    for path in output_files(args) {
+        let write = || disparity::write(path, size, labels, args.png_scale(count), &args.bits, count);
         together.write(path, write)?;
     }
 
@@ -107,31 +103,93 @@ pub fn run(args: &StereoArgs) -> Result<()> {
     show(args, &run, scores)
 }
 
+/// The maps to write. Devices are written to first: a failure there leaves no other files.
+fn output_files(args: &StereoArgs) -> Vec<&PathBuf> {
+    let (files, devices): (Vec<_>, Vec<_>) = args.output.iter().partition(|p| p.is_file() || !p.exists());
+    devices.into_iter().chain(files).collect()
+}
+
+/// Writes disparities in colours.
+fn write_colours(path: &Path, size: (usize, usize), values: &[f32], count: usize) -> Result<()> {
+    let last = count.saturating_sub(1).max(1) as f32;
+    let png = Picture::numbers(size, values, (-0.04 * last, 1.04 * last), ColourMap::Turbo).png()?;
+    Ok(relaxcrf_io::write_atomically(path, |out| out.write_all(&png))?)
+}
+
 impl StereoArgs {
+    /// Whether a model or a method was asked for.
+    fn has_model(&self) -> bool {
+        let (model, limits) = (&self.model, &self.run.limits);
+        self.run.method.is_some()
+            || self.run.explain
+            || self.run.trace.trace
+            || !model.gaussian.is_empty()
+            || !model.bilateral.is_empty()
+            || model.normalization.is_some()
+            || model.compat != CompatSpec::Potts
+            || limits.max_iter.is_some()
+            || limits.tol.is_some()
+            || limits.time_limit.is_some()
+            || limits.until_gap.is_some()
+    }
+
+    /// Fails if something was asked for that comes with disparities checked in both pictures only.
+    fn check_plain_outputs(&self) -> Result<()> {
+        let others = [
+            ("--right-output", &self.right_output),
+            ("--occluded", &self.occluded),
+            ("--confidence", &self.confidence),
+            ("--depth", &self.depth),
+            ("--points", &self.points),
+        ];
+        match others.into_iter().find(|(_, path)| path.is_some()) {
+            Some((option, _)) => bail!(
+                "{option} is not available with a method or model of its own; expected only the pictures, --quality and \
+                 --cost beside it"
+            ),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of disparities, given or estimated.
+    fn count(&self) -> Result<usize> {
+        if let Some(count) = self.disparities {
+            return Ok(count);
+        }
+        let (left, right) = (relaxcrf_io::read_image(&self.left)?, relaxcrf_io::read_image(&self.right)?);
+        Ok(relaxcrf_stereo::estimate_range(&left, &right)?.disparities)
+    }
+
+    /// All files to write.
+    fn written(&self) -> impl Iterator<Item = &PathBuf> {
+        let others =
+            [&self.colours, &self.right_output, &self.occluded, &self.confidence, &self.depth, &self.points];
+        self.output.iter().chain(others.into_iter().flatten())
+    }
+
     fn method(&self) -> Pipeline {
         self.run.method.clone().unwrap_or_else(|| Method::MF.into())
     }
 
     /// Grey values per disparity: as given, or for 8 bits as in the truth file.
-    fn png_scale(&self) -> Option<f64> {
-        let as_truth =
-            self.truth.scale.filter(|s| self.bits == "8" && s * (self.disparities as f64 - 1.0) <= 255.0);
+    fn png_scale(&self, count: usize) -> Option<f64> {
+        let as_truth = self.truth.scale.filter(|s| self.bits == "8" && s * (count as f64 - 1.0) <= 255.0);
         self.output_scale.or(as_truth)
     }
 }
 
 /// Checks the memory of the pair against --max-memory, and prints it for --dry-run.
-fn check_resources(args: &StereoArgs) -> Result<()> {
+fn check_resources(args: &StereoArgs, count: usize) -> Result<()> {
     let left = relaxcrf_io::read_image(&args.left)?;
     let what = format!("{} with {}", args.left.display(), args.right.display());
-    let model = disparity::with_usual_kernels(&args.model.options(), args.cost.cost.0);
-    let needs = Needs::of_image(what, &left, args.disparities, &model, &args.method())?;
+    let model = disparity::with_usual_kernels(&args.model.options(), args.cost.options().cost.0);
+    let needs = Needs::of_image(what, &left, count, &model, &args.method())?;
     args.resources.max_memory.map_or(Ok(()), |limit| needs.check(limit))?;
     if args.resources.dry_run {
         let files = (args.left.as_path(), args.right.as_path());
-        let (left, _, costs) = disparity::read_costs(files, args.disparities, &args.cost.options())?;
+        let (left, _, costs) = disparity::read_costs(files, count, &args.cost.options())?;
         let settings = args.run.limits.settings(args.common.seed);
-        let rate = seconds_per_pixel(&left, &costs, args.disparities, &model, &args.method(), &settings)?;
+        let rate = seconds_per_pixel(&left, &costs, count, &model, &args.method(), &settings)?;
         return needs.show(Some(rate * (left.width * left.height) as f64), args.common.json);
     }
     Ok(())
@@ -139,25 +197,23 @@ fn check_resources(args: &StereoArgs) -> Result<()> {
 
 fn check_outputs(args: &StereoArgs) -> Result<()> {
     let mut inputs: Vec<&Path> = vec![&args.left, &args.right];
+    inputs.extend(args.calibration.as_deref());
     let truth = args.truth.files();
     inputs.extend(truth.paths());
-    let outputs: Vec<&Path> = args.output.iter().chain(&args.colours).map(|p| p.as_path()).collect();
+    let outputs: Vec<&Path> = args.written().map(|p| p.as_path()).collect();
     for (k, output) in outputs.iter().enumerate() {
         check_writable(output, &inputs)?;
         if outputs[..k].contains(output) {
             bail!("{}: is asked for twice; give two names", output.display());
         }
     }
-    if args.disparities > usize::from(u16::MAX) {
-        bail!(
-            "--disparities is {}; expected at most {}, and no more than the width",
-            args.disparities,
-            u16::MAX
-        );
+    let Some(count) = args.disparities else { return Ok(()) };
+    if count > usize::from(u16::MAX) {
+        bail!("--disparities is {count}; expected at most {}, and no more than the width", u16::MAX);
     }
     let eight_bits = args.bits == "8" && args.output.iter().any(|p| extension(p) == "png");
     if eight_bits {
-        disparity::eight_bit_scale(args.png_scale(), args.disparities)?;
+        disparity::eight_bit_scale(args.png_scale(count), count)?;
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ fn paper_model() -> (MatchingOptions, ModelOptions) {
         calibrate: false,
         learned: None,
     };
-    (MatchingOptions { cost, truncate: None, cost_step: Some(0.01) }, model)
+    (MatchingOptions { cost, truncate: None, aggregation: None, cost_step: Some(0.01) }, model)
 }
 
 fn one(files: &PairFiles, args: &StereoOptions, part: &Part, observer: &dyn Observer) -> Result<Solved> {
