@@ -16,7 +16,7 @@ use relaxcrf_lab::specs::extension;
 use relaxcrf_stereo::{Calibration, Matching, Options, estimate_range};
 use serde::Serialize;
 
-use super::{output_files, told, write_colours};
+use super::{output_files, shown, write_colours};
 use crate::args::StereoArgs;
 use crate::memory::{Needs, PROGRAM};
 use crate::progress::Meter;
@@ -118,9 +118,9 @@ pub fn run(args: &StereoArgs) -> Result<()> {
         ("seconds", format!("{seconds:.2}")),
     ];
     if let Some(scores) = scores {
-        facts.push(("all known pixels", told(&scores.all)));
+        facts.push(("all known pixels", shown(&scores.all)));
         if let Some(visible) = &scores.visible {
-            facts.push(("visible in both", told(visible)));
+            facts.push(("visible in both", shown(visible)));
         }
     }
     let written: Vec<String> = args.written().map(|p| p.display().to_string()).collect();
