@@ -125,7 +125,7 @@ fn output(text: &str, endings: &[&str], hint: &str) -> Parsed<PathBuf> {
     if found.is_empty() {
         return Err(format!("the name has no ending; {hint}"));
     }
-    Err(format!("the ending .{found} is unknown here; {hint}"))
+    Err(format!("unknown ending .{found}; {hint}"))
 }
 
 #[cfg(test)]

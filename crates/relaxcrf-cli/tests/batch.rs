@@ -399,7 +399,7 @@ fn dry_run_estimates_and_writes_nothing() {
     fs::write(place.path("set/images/im03.png"), b"").unwrap();
     let run = place.run("batch set -o out --dry-run --method mf5");
     assert_eq!(run.code, 0, "{}", run.err);
-    for text in ["4: 3 to do, 0 finished, 1 that lack", "memory", "time", "MiB"] {
+    for text in ["4: 3 to do, 0 finished, 1 with missing files", "memory", "time", "MiB"] {
         assert!(run.out.contains(text), "{text} is missing in {}", run.out);
     }
     assert!(run.err.contains("im03") && !place.path("out").exists());

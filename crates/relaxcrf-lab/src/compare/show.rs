@@ -165,8 +165,8 @@ impl Comparison {
             .collect();
         if !beaten.is_empty() {
             warnings.push(format!(
-                "Giving every pixel label {} has a lower energy ({}) than what these methods arrived at: {}. The coupling \
-                 is strong; `relaxcrf segment` and `stereo` return the constant labelling in such a case.",
+                "Label {} at every pixel has a lower energy ({}) than the labels of these methods: {}. The kernels are very \
+                 strong for these unaries; `relaxcrf segment --take best` writes the constant labelling in such a case.",
                 self.constant_label,
                 report::number(self.constant_energy),
                 beaten.join(", ")

@@ -58,7 +58,9 @@ pub fn energies(
                     .with_context(|| source.name());
             }
             warn_once(values.sums_other_than_one());
-            unary::from_probabilities(&rows, labels, unary::DEFAULT_FLOOR).with_context(|| source.name())
+            let mut rows = rows;
+            unary::make_energies(&mut rows, labels, unary::DEFAULT_FLOOR).with_context(|| source.name())?;
+            Ok(rows)
         }
         Source::Scores(_) => {
             values.check_finite(f32::NEG_INFINITY, "finite logits, or -inf to forbid a label")?;

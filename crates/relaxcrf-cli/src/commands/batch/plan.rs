@@ -104,7 +104,7 @@ pub fn show(
         (
             "images",
             format!(
-                "{}: {} to do, {} finished, {} that lack something",
+                "{}: {} to do, {} finished, {} with missing files",
                 plan.images, plan.to_do, plan.finished, plan.lacking
             ),
         ),
