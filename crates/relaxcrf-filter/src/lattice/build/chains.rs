@@ -95,6 +95,9 @@ impl Links {
             }
             starts.push(order.len() as u32);
         }
+        // Kept as long as the lattice.
+        order.shrink_to_fit();
+        starts.shrink_to_fit();
         Chains { order, starts }
     }
 }
