@@ -43,9 +43,25 @@ def _weight(value: Any) -> float:
     return weight
 
 
+def restricted_compatibility(given: tuple, labels: int, keep: list) -> tuple:
+    """What `parse_compatibility` made of the costs of all labels, for some of them."""
+    kind, values = given
+    if kind == "potts":
+        return given
+    if kind == "per-label":
+        return (kind, [values[i] for i in keep])
+    if kind == "matrix":
+        costs = np.reshape(values, (labels, labels))
+    else:
+        places = np.arange(labels, dtype=np.float64)
+        costs = np.abs(places[:, None] - places) ** (2 if kind == "quadratic" else 1)
+        costs = np.minimum(costs, values[0]) if values else costs
+    return ("matrix", costs[np.ix_(keep, keep)].ravel().tolist())
+
+
 def parse_compatibility(given: Any, labels: int, number_allowed: bool = False) -> tuple:
     """A label cost as the extension module takes it: kind and numbers."""
-    expected = "'potts', 'linear', 'linear:T', one weight per label or a matrix"
+    expected = "'potts', 'linear', 'linear:T', 'quadratic', 'quadratic:T', one weight per label or a matrix"
     if number_allowed:
         expected = f"a number (the cost of different labels), {expected}"
         if isinstance(given, Number) and not isinstance(given, bool):
@@ -58,8 +74,8 @@ def parse_compatibility(given: Any, labels: int, number_allowed: bool = False) -
         if name == "potts" and not truncation:
             return ("potts", [])
         try:
-            if name == "linear":
-                return ("linear", [float(truncation)] if truncation else [])
+            if name in ("linear", "quadratic"):
+                return (name, [float(truncation)] if truncation else [])
         except ValueError:
             pass
         raise ArgumentError(f"compatibility is {shown(given)}, but must be {expected}")

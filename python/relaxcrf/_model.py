@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import as_array, as_float32, axis_of, from_rows, room_for, rows_of, size, warn
 from ._inputs import both_labels, check_energies, check_probabilities, with_background
-from ._kernels import Bilateral, Kernel, parse_compatibility
+from ._kernels import Bilateral, Kernel, parse_compatibility, restricted_compatibility
 from ._numbers import MOST_LABELS, check_labels, check_points, flag, number, optional, shown, text, whole
 from .errors import ArgumentError, DtypeError, ShapeError
 
@@ -30,8 +30,8 @@ class Model:
     kernels : sequence of Gaussian, Bilateral or Features
         What makes two pixels want the same label.
     compatibility : str or array
-        ``"potts"``, ``"linear"``, ``"linear:T"`` (truncated at T), one weight per label, or a symmetric matrix of
-        costs.
+        ``"potts"``, ``"linear"``, ``"linear:T"`` (truncated at T), ``"quadratic"``, ``"quadratic:T"``, one weight per
+        label, or a symmetric matrix of costs.
     label_axis : int
         Where the labels are in `unary`, and in the probabilities of results.
     filter : {"auto", "lattice", "lattice-classic", "separable", "exact"}
@@ -201,6 +201,24 @@ class Model:
         model = type(self).__new__(type(self))
         model.__dict__.update(self.__dict__)
         model._core = self._core.with_unary(rows_of(unary, axis), threads)
+        return model
+
+    def restrict(self, labels: Sequence[int]) -> "Model":
+        """The same problem with some of the labels only, in the order given. The filters are shared.
+
+        Examples
+        --------
+        >>> import numpy as np, relaxcrf
+        >>> unary = np.random.default_rng(0).random((5, 4, 6))
+        >>> relaxcrf.Model(unary, [relaxcrf.Gaussian(2)]).restrict([0, 3]).labels
+        2
+        """
+        keep = [whole(label, "labels", 0, self.labels - 1) for label in labels]
+        model = type(self).__new__(type(self))
+        model.__dict__.update(self.__dict__)
+        model._compatibility = restricted_compatibility(self._compatibility, self.labels, keep)
+        model._core = self._core.restrict(keep)
+        model._labels = len(keep)
         return model
 
     @property

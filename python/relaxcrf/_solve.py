@@ -123,6 +123,7 @@ def solve(
     callback: Optional[Callable[[Progress], Any]] = None,
     until_gap: Optional[float] = None,
     progress: bool = False,
+    roundings: Optional[int] = None,
 ) -> Result:
     """Minimises the energy of a model.
 
@@ -146,6 +147,8 @@ def solve(
         Called on the calling thread with a `Progress` after every iteration; a true return value stops the run.
     progress : bool
         Show a tqdm bar, if tqdm is installed.
+    roundings : int, optional
+        Random roundings tried at the end of each LP stage; 4 by default.
 
     Returns
     -------
@@ -176,6 +179,7 @@ def solve(
     until_gap, seed = optional(number, until_gap, "until_gap"), whole(seed, "seed", 0, 2**64 - 1)
     method = default_method() if method is None else text(method, "method")
     callback = optional(function, callback, "callback", "one argument, the Progress")
+    roundings = optional(whole, roundings, "roundings", 0, 1000)
     bar = _bar(method) if flag(progress, "progress") else None
 
     def tell(*parts: Any) -> Any:
@@ -189,7 +193,7 @@ def solve(
     try:
         found, error = _core.solve(
             model._core, method, _start(model, init), max_iter, tol, time_limit, until_gap, seed, threads,
-            tell if is_followed else None,
+            tell if is_followed else None, roundings,
         )
     finally:
         if bar is not None:

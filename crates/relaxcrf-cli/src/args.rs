@@ -14,7 +14,7 @@ use relaxcrf::model::{FilterKind, Normalization};
 use relaxcrf::solve::{Pipeline, Settings, Solution};
 use relaxcrf_lab::inputs::Source;
 use relaxcrf_lab::options::{ModelOptions, UnaryOptions};
-use relaxcrf_lab::specs::{BilateralSpec, CompatSpec, GaussianSpec};
+use relaxcrf_lab::specs::{BilateralSpec, CompatSpec, GaussianSpec, InitSpec};
 
 pub use self::batch::{BatchArgs, ResourceArgs};
 pub use self::datasets::{
@@ -120,6 +120,8 @@ pub struct SegmentArgs {
     pub preset: PresetArgs,
     #[command(flatten)]
     pub model: ModelArgs,
+    #[command(flatten)]
+    pub start: StartArgs,
     #[command(flatten)]
     pub run: RunArgs,
     #[command(flatten)]
@@ -263,7 +265,8 @@ pub struct ModelArgs {
     /// auto, exact, lattice, lattice-classic (the common code's) or separable
     #[arg(long, value_name = "F", default_value = "auto")]
     pub filter: FilterKind,
-    /// Cost of two labels: potts, linear, linear:T (truncated), w:W0,W1,... (per label) or FILE.npy
+    /// Cost of two labels: potts, linear, linear:T (truncated), quadratic, quadratic:T, w:W0,W1,... (per
+    /// label), FILE.npy (matrix) or FILE.csv (tree)
     #[arg(long, value_name = "C", default_value = "potts")]
     pub compat: CompatSpec,
     /// Scale each filter to the true Gaussian sum, measured on sampled pixels. Matters with
@@ -304,6 +307,18 @@ pub struct RunArgs {
     pub trace: TraceArgs,
     #[command(flatten)]
     pub limits: LimitArgs,
+}
+
+/// Where a run starts, and with which labels.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Method")]
+pub struct StartArgs {
+    /// Start from a label map, from probabilities (labels x height x width) or from scores:F.npy (logits) [default: the unary energies]
+    #[arg(long, value_name = "F")]
+    pub init: Option<InitSpec>,
+    /// Solve with these labels only, such as 0,3,7. They keep their numbers
+    #[arg(long, value_name = "L,L,...", value_delimiter = ',')]
+    pub keep_labels: Vec<u16>,
 }
 
 /// Which labelling of a run is written.
@@ -360,6 +375,9 @@ pub struct LimitArgs {
     /// Stop when the energy is proved to be this close to the optimum: 0.1% or 0.001
     #[arg(long, value_name = "G", value_parser = specs::gap, allow_hyphen_values = true)]
     pub until_gap: Option<f64>,
+    /// Random roundings tried at the end of each LP stage [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub roundings: Option<u16>,
 }
 
 impl LimitArgs {
@@ -371,6 +389,7 @@ impl LimitArgs {
             time_limit: self.time_limit,
             until_gap: self.until_gap,
             seed,
+            roundings: self.roundings.map_or(Settings::default().roundings, usize::from),
             ..Settings::default()
         }
     }

@@ -210,6 +210,12 @@ impl Model {
         Ok(Self { inner })
     }
 
+    /// The same problem with some of the labels only.
+    fn restrict(&self, py: Python, keep: Vec<usize>) -> PyResult<Self> {
+        let inner = pool::run(py, None, || self.inner.restrict(&keep))?;
+        Ok(Self { inner })
+    }
+
     /// Unary and pairwise energy of a labelling, of the model's operator or of the exact Gaussian sum.
     #[pyo3(signature = (labels, exact=false, threads=None))]
     fn energy(
@@ -255,10 +261,11 @@ fn compatibility_of((kind, values): &(String, Vec<f32>), labels: usize) -> relax
     match kind.as_str() {
         "potts" => Ok(Compatibility::potts(labels)),
         "linear" => Compatibility::linear(labels, values.first().copied()),
+        "quadratic" => Compatibility::quadratic(labels, values.first().copied()),
         "per-label" => Compatibility::per_label(values.clone()),
         "matrix" => Compatibility::matrix(labels, values.clone()),
         _ => {
-            let expected = "expected potts, linear, per-label or matrix";
+            let expected = "expected potts, linear, quadratic, per-label or matrix";
             Err(relaxcrf::Error::parse("compatibility", kind, expected))
         }
     }

@@ -21,7 +21,7 @@ use crate::pool::{self, SIGNAL_INTERVAL, Threads};
 #[pyfunction]
 #[pyo3(signature = (
     model, method, init=None, max_iter=None, tol=None, time_limit=None, until_gap=None, seed=0, threads=None,
-    callback=None
+    callback=None, roundings=None
 ))]
 pub fn solve<'py>(
     py: Python<'py>,
@@ -35,6 +35,7 @@ pub fn solve<'py>(
     seed: u64,
     threads: Option<Threads>,
     callback: Option<Py<PyAny>>,
+    roundings: Option<usize>,
 ) -> PyResult<(Bound<'py, PyDict>, Option<PyErr>)> {
     let pipeline = method.parse::<Pipeline>().map_err(exception)?;
     let settings = Settings {
@@ -43,6 +44,7 @@ pub fn solve<'py>(
         time_limit: time_limit.map(duration).transpose()?,
         until_gap,
         seed,
+        roundings: roundings.unwrap_or(Settings::default().roundings),
         ..Settings::default()
     };
     let inner = model.get().inner.clone();

@@ -4,7 +4,7 @@ mod tiled;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use relaxcrf::Beliefs;
 use relaxcrf::Solve;
 use relaxcrf_io::{self as io, LabelFile};
@@ -47,6 +47,7 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let mut inputs = source.files();
     inputs.push(&args.image);
     let mut appearance = Appearance::read(&args.show, &inputs)?;
+    inputs.extend(args.start.init.iter().map(|init| init.path()));
     inputs.extend([&args.show.colours.colours, &args.show.names].into_iter().flatten().map(PathBuf::as_path));
     for output in
         [Some(&args.output), args.save_probs.as_ref(), args.show.overlay.as_ref()].into_iter().flatten()
@@ -86,12 +87,24 @@ pub fn run(args: &SegmentArgs) -> Result<()> {
     let image = args.show.overlay.is_some().then_some(image);
     appearance.fit(model.labels(), &messages);
     let settings = args.run.limits.settings(args.common.seed);
+    let kept = inputs::kept_labels(&args.start.keep_labels, model.labels(), &values)?;
+    let start = args.start.init.as_ref().map(|spec| {
+        inputs::read_start(spec, (&args.image, &model), &kept, &values, &args.unary.options(), &messages)
+    });
+    let start = start.transpose()?;
+    let restricted = (kept.len() < model.labels()).then(|| model.restrict(&kept));
+    let restricted = restricted.transpose().context("--keep-labels")?;
+    let solved = restricted.as_ref().unwrap_or(&model);
     if args.run.explain {
-        advice::explain(&choice.method, &model, &settings, &messages);
+        advice::explain(&choice.method, solved, &settings, &messages);
     }
     meter.start(&choice.method, &settings);
-    let solution =
-        Solve::new(&model).method(&choice.method).settings(&settings).observe(|p| meter.show(p)).run()?;
+    let run = Solve::new(solved).method(&choice.method).settings(&settings).init(start);
+    let solution = run.observe(|p| meter.show(p)).run()?;
+    let solution = match restricted {
+        Some(_) => solution.with_labels_of(&kept, model.labels())?,
+        None => solution,
+    };
     let solution = args.run.take.labels_of(solution);
     if args.run.explain {
         advice::note_left_out(&solution, &messages);

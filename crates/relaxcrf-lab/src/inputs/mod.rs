@@ -3,6 +3,7 @@
 mod images;
 mod labels;
 mod source;
+mod start;
 mod unary;
 mod values;
 mod windows;
@@ -18,6 +19,7 @@ use relaxcrf_io::Window;
 pub use self::images::warn_about_image;
 pub use self::labels::{LabelValues, Occurring, Reading, energies as energies_of_marks};
 pub use self::source::{Source, is_tiff};
+pub use self::start::{kept_labels, read_start};
 pub use self::unary::{
     Channels, Unary, channels, check_header_size, check_label_count, label_count, read_unary,
 };
@@ -127,10 +129,36 @@ fn kernel_cost(spec: &CostSpec, labels: usize) -> Result<KernelCost> {
     })
 }
 
+/// The edges of a tree: a node, its parent and the edge's length in every line.
+fn tree_edges(text: &str) -> Result<Vec<(usize, usize, f32)>> {
+    let lines = text.lines().enumerate().map(|(k, line)| (k + 1, line.trim()));
+    let edge = |(number, line): (usize, &str)| {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let parsed = match fields[..] {
+            [node, parent, length] => node.parse().ok().zip(parent.parse().ok()).zip(length.parse().ok()),
+            _ => None,
+        };
+        match parsed {
+            Some(((node, parent), length)) => Ok((node, parent, length)),
+            None => bail!(
+                "line {number} is `{}`; expected NODE,PARENT,LENGTH such as 0,21,1.5 (labels are the nodes 0, 1, 2, ...)",
+                relaxcrf::error::plain(line)
+            ),
+        }
+    };
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).map(edge).collect()
+}
+
 fn compatibility(spec: &CompatSpec, labels: usize) -> Result<Compatibility> {
     Ok(match spec {
         CompatSpec::Potts => Compatibility::potts(labels),
         CompatSpec::Linear(truncation) => Compatibility::linear(labels, *truncation)?,
+        CompatSpec::Quadratic(truncation) => Compatibility::quadratic(labels, *truncation)?,
+        CompatSpec::Tree(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let edges = tree_edges(&text).with_context(|| path.display().to_string())?;
+            Compatibility::tree(labels, &edges).with_context(|| path.display().to_string())?
+        }
         CompatSpec::Weights(weights) => {
             if weights.len() != labels {
                 bail!(

@@ -187,17 +187,21 @@ fn kernel_weight(text: &str) -> Parsed<f32> {
     Err(format!("weight is {}; must be finite, 0 or more (positive weights smooth)", text.trim()))
 }
 
-/// `potts`, `linear`, `linear:T`, `w:1,2,3` or a file with a matrix.
+/// `potts`, `linear`, `linear:T`, `quadratic`, `quadratic:T`, `w:1,2,3`, or a file with a matrix or a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CompatSpec {
     /// Different labels cost 1.
     Potts,
     /// `min(|i - j|, T)`.
     Linear(Option<f32>),
+    /// `min((i - j)², T)`.
+    Quadratic(Option<f32>),
     /// `(w_i + w_j) / 2` for different labels.
     Weights(Vec<f32>),
     /// A square matrix in a `.npy` or `.npz` file.
     File(PathBuf),
+    /// A tree of labels in a `.csv` file.
+    Tree(PathBuf),
 }
 
 impl std::fmt::Display for CompatSpec {
@@ -206,8 +210,10 @@ impl std::fmt::Display for CompatSpec {
             Self::Potts => f.write_str("potts"),
             Self::Linear(None) => f.write_str("linear"),
             Self::Linear(Some(t)) => write!(f, "linear:{t}"),
+            Self::Quadratic(None) => f.write_str("quadratic"),
+            Self::Quadratic(Some(t)) => write!(f, "quadratic:{t}"),
             Self::Weights(weights) => write!(f, "w:{}", list(weights)),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path) | Self::Tree(path) => write!(f, "{}", path.display()),
         }
     }
 }
@@ -216,10 +222,13 @@ impl FromStr for CompatSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Parsed<Self> {
-        if let Some(truncation) = text.strip_prefix("linear:") {
+        for (name, truncated) in
+            [("linear:", Self::Linear as fn(Option<f32>) -> Self), ("quadratic:", Self::Quadratic)]
+        {
+            let Some(truncation) = text.strip_prefix(name) else { continue };
             let t = number(truncation, "truncation")?;
             return if t > 0.0 && t.is_finite() {
-                Ok(Self::Linear(Some(t)))
+                Ok(truncated(Some(t)))
             } else {
                 Err(format!("truncation is {truncation}; must be positive and finite"))
             };
@@ -230,13 +239,15 @@ impl FromStr for CompatSpec {
         match (text, extension(Path::new(text)).as_str()) {
             ("potts", _) => Ok(Self::Potts),
             ("linear", _) => Ok(Self::Linear(None)),
+            ("quadratic", _) => Ok(Self::Quadratic(None)),
+            (_, "csv") => Ok(Self::Tree(text.into())),
             (_, "npy" | "npz") => Ok(Self::File(text.into())),
             _ if text.parse::<f32>().is_ok() => Err("a number is no table of label costs. For pydensecrf's compat=10 give \
                  the kernel half of it as its weight (here every pair counts twice): --bilateral 80:13:5; expected potts, \
-                 linear, linear:T, w:W0,W1,... or a FILE.npy with a matrix"
+                 linear, linear:T, quadratic, quadratic:T, w:W0,W1,..., a FILE.npy with a matrix or a FILE.csv with a tree"
                 .into()),
-            _ => Err("expected potts, linear, linear:T, w:W0,W1,... (a weight per label) or a FILE.npy with \
-                     a matrix"
+            _ => Err("expected potts, linear, linear:T, quadratic, quadratic:T, w:W0,W1,... (a weight per label), a FILE.npy with \
+                     a matrix or a FILE.csv with a tree"
                 .into()),
         }
     }
@@ -296,7 +307,11 @@ mod tests {
         assert_eq!("linear:2.5".parse(), Ok(CompatSpec::Linear(Some(2.5))));
         assert_eq!("w:1,2,3".parse(), Ok(CompatSpec::Weights(vec![1.0, 2.0, 3.0])));
         assert_eq!("m.npy".parse(), Ok(CompatSpec::File("m.npy".into())));
-        for bad in ["", "linear:0", "linear:x", "w:", "w:1,-2", "pots"] {
+        assert_eq!("t.csv".parse(), Ok(CompatSpec::Tree("t.csv".into())));
+        assert_eq!("quadratic".parse(), Ok(CompatSpec::Quadratic(None)));
+        assert_eq!("quadratic:4".parse(), Ok(CompatSpec::Quadratic(Some(4.0))));
+        assert_eq!(CompatSpec::Quadratic(Some(4.0)).to_string(), "quadratic:4");
+        for bad in ["", "linear:0", "quadratic:-1", "linear:x", "w:", "w:1,-2", "pots"] {
             assert!(bad.parse::<CompatSpec>().is_err(), "{bad}");
         }
     }

@@ -4,6 +4,7 @@
 
 mod experiments;
 mod kernels;
+mod start;
 
 use std::path::Path;
 
@@ -11,6 +12,7 @@ pub use self::experiments::{
     Contestant, LearnLoss, LearnPart, Objective, PARAMETERS, PresetSpec, RangeSpec, SearchKind, VoidSpec,
 };
 pub use self::kernels::{BilateralSpec, CompatSpec, CostSpec, GaussianSpec};
+pub use self::start::InitSpec;
 
 /// Why an option's value was not understood.
 type Parsed<T> = Result<T, String>;

@@ -28,7 +28,7 @@ pub(super) const BOUND_ALLOWANCE: f64 = 3e-7;
 /// The row of `qp`.
 pub(super) const ROW: MethodInfo = MethodInfo {
     options: &[MethodOption::flag("fw", "Frank-Wolfe instead of accelerated projected gradient")],
-    iterations: |_| 60,
+    iterations: |options| if options.flag("fw") { 200 } else { 60 },
     any_kernel_costs: true,
     tolerance: 1e-6,
     bytes: |problem| problem.arrays(4),

@@ -7,6 +7,7 @@ mod packing;
 mod products;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use self::cuts::Cut;
 use self::products::Product;

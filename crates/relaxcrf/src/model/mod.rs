@@ -28,7 +28,7 @@ pub use self::normalization::Normalization;
 pub use self::pairwise::{Pairwise, Term};
 pub use self::plan::{FilterKind, choose as choose_filter};
 pub use self::size::{KernelSize, Problem};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use relaxcrf_filter::simd::NEGLIGIBLE_LOGIT;
 use relaxcrf_filter::{Binned, Direction, Workspace, reduce};
@@ -329,6 +329,12 @@ impl Model {
 
     /// The problem with some of the labels only, in the order given. The filters are shared.
     pub fn restrict(&self, keep: &[usize]) -> Result<Self> {
+        let repeated = (1..keep.len()).find(|&k| keep[..k].contains(&keep[k])).map(|k| keep[k]);
+        let beyond = keep.iter().copied().find(|&i| i >= self.labels);
+        if let Some(label) = beyond.or(repeated) {
+            let expected = format!("labels below {}, each of them once", self.labels);
+            return Err(Error::value("label to keep", label, expected));
+        }
         let coupling = self.coupling.restrict(keep)?;
         let back = |e: f32| if e >= self.forbidden { f32::INFINITY } else { e };
         let rows = self

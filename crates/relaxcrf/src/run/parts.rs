@@ -195,11 +195,8 @@ impl Restricted {
         // A bound of the smaller problem is none of the whole one.
         settings.until_gap = None;
         let mut solution = stages::run(model, &part.pipeline, None, None, answer, &settings, observer)?;
-        solution.best.labeling = widened(&solution.best.labeling, keep);
-        solution.constant.0 = keep[usize::from(solution.constant.0)] as u16;
-        solution.beliefs = spread(&solution.beliefs, keep, labels)?;
         solution.lower_bound = None;
-        Ok(solution)
+        solution.with_labels_of(keep, labels)
     }
 }
 
@@ -216,20 +213,4 @@ fn softened(beliefs: &Beliefs, among: &[usize]) -> Result<Beliefs> {
         among.iter().for_each(|&i| row[i] += SOFTENED_FRACTION / among.len() as f32);
     }
     Beliefs::new(values, beliefs.labels())
-}
-
-/// A labelling of the problem with the labels `keep` as one of the whole problem.
-fn widened(labeling: &Labeling, keep: &[usize]) -> Labeling {
-    Labeling::new(labeling.as_slice().iter().map(|&l| keep[usize::from(l)] as u16).collect())
-}
-
-/// Beliefs in the labels `keep` as beliefs in all labels.
-fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
-    let mut values = vec![0.0; beliefs.pixels() * labels];
-    for (wide, narrow) in values.chunks_exact_mut(labels).zip(beliefs.as_slice().chunks_exact(keep.len())) {
-        for (&i, &y) in keep.iter().zip(narrow) {
-            wide[i] = y;
-        }
-    }
-    Beliefs::new(values, labels)
 }

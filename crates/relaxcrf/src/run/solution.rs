@@ -3,6 +3,7 @@
 use super::best::{Bound, ScoredLabeling, relative_gap};
 use crate::beliefs::Beliefs;
 use crate::energy::{Energy, is_below};
+use crate::error::{Error, Result};
 use crate::labeling::Labeling;
 use crate::solver::{Counts, Status};
 
@@ -87,6 +88,27 @@ impl Solution {
         self
     }
 
+    /// The solution of a problem with the labels `keep` alone ([`Model::restrict`](crate::Model::restrict)) as one of the
+    /// problem with all `labels`.
+    pub fn with_labels_of(mut self, keep: &[usize], labels: usize) -> Result<Self> {
+        if keep.len() != self.beliefs.labels() {
+            let expected = format!("{} labels, as the solution", self.beliefs.labels());
+            return Err(Error::shape("list of labels", format!("{} labels", keep.len()), expected));
+        }
+        if let Some(&label) = keep.iter().find(|&&label| label >= labels) {
+            return Err(Error::value(
+                "label to keep",
+                label,
+                format!("labels below {labels}, each of them once"),
+            ));
+        }
+        self.labeling = widened(&self.labeling, keep);
+        self.best.labeling = widened(&self.best.labeling, keep);
+        self.constant.0 = keep[usize::from(self.constant.0)] as u16;
+        self.beliefs = spread(&self.beliefs, keep, labels)?;
+        Ok(self)
+    }
+
     pub(super) fn take_best_labeling(&mut self) {
         (self.labeling, self.energy) = (self.best.labeling.clone(), self.best.energy);
     }
@@ -96,4 +118,20 @@ impl Solution {
     pub fn constant_below(&self) -> Option<(u16, f64)> {
         Some(self.constant).filter(|c| is_below(c.1, self.energy.total()))
     }
+}
+
+/// A labelling of the problem with the labels `keep` as one of the whole problem.
+fn widened(labeling: &Labeling, keep: &[usize]) -> Labeling {
+    Labeling::new(labeling.as_slice().iter().map(|&l| keep[usize::from(l)] as u16).collect())
+}
+
+/// Beliefs in the labels `keep` as beliefs in all labels.
+fn spread(beliefs: &Beliefs, keep: &[usize], labels: usize) -> Result<Beliefs> {
+    let mut values = vec![0.0; beliefs.pixels() * labels];
+    for (wide, narrow) in values.chunks_exact_mut(labels).zip(beliefs.as_slice().chunks_exact(keep.len())) {
+        for (&i, &y) in keep.iter().zip(narrow) {
+            wide[i] = y;
+        }
+    }
+    Beliefs::new(values, labels)
 }

@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 16;
 pub fn settings(args: &BatchArgs, choice: &Choice, void: Option<u16>) -> Result<String> {
     let unary = &args.unary;
     let costs = match &choice.model.compat {
-        CompatSpec::File(path) => of_file(path)?,
+        CompatSpec::File(path) | CompatSpec::Tree(path) => of_file(path)?,
         _ => String::new(),
     };
     // The default adds nothing.

@@ -149,6 +149,11 @@ fn check_combination(args: &SegmentArgs) -> Result<()> {
              not fit together. Leave out --time-limit and bound the work with --method mf10 (ten updates) or --max-iter N"
         );
     }
+    if args.start.init.is_some() || !args.start.keep_labels.is_empty() {
+        bail!(
+            "--tile cannot be combined with --init or --keep-labels. Leave them out, or solve the image whole"
+        );
+    }
     if limits.until_gap.is_some() {
         bail!(
             "--tile cannot be combined with --until-gap: the lower bounds of tiles are no bound of the image's energy. \

@@ -235,3 +235,25 @@ fn bad_costs_are_refused() {
     assert!(Compatibility::sum_of_cuts(3, vec![cut(2, 1.0)]).is_err());
     assert!(Compatibility::sum_of_cuts(3, vec![cut(3, -1.0)]).is_err());
 }
+
+#[test]
+fn tree_costs_are_lengths_of_paths() {
+    // Labels 0 and 1 below node 7, that and label 2 below node 9.
+    let edges = [(0, 7, 1.0), (1, 7, 2.0), (7, 9, 0.5), (2, 9, 4.0)];
+    let c = Compatibility::tree(3, &edges).unwrap();
+    for (i, j, length) in [(0, 1, 3.0), (0, 2, 5.5), (1, 2, 6.5), (2, 2, 0.0)] {
+        assert!((c.cost(i, j) - length).abs() < 1e-6 && (c.cost(j, i) - length).abs() < 1e-6);
+    }
+    assert_eq!(c.cuts().unwrap().len(), edges.len());
+    for (edges, why) in [
+        (&[(0, 7, 1.0), (1, 7, 2.0)][..], "label 2 is in no edge"),
+        (&[(0, 7, 1.0), (1, 7, 2.0), (2, 8, 1.0)], "no node above them both"),
+        (&[(0, 7, 1.0), (1, 7, 2.0), (2, 7, -1.0)], "node 2 has length -1"),
+        (&[(0, 7, 1.0), (0, 8, 2.0)], "node 0 has two parents"),
+        (&[(0, 1, 1.0)], "label 1 has node 0 below it"),
+        (&[(0, 7, 1.0), (7, 8, 1.0), (8, 7, 1.0)], "leads in a circle"),
+    ] {
+        let error = Compatibility::tree(3, edges).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
