@@ -4,6 +4,8 @@
 use divan::{Bencher, black_box};
 use relaxcrf::Solve;
 use relaxcrf::filter::{Binned, Blur, Direction, Lattice, Operator, Ordered, Scaling, Workspace, sign_table};
+use relaxcrf::model::Compatibility;
+use relaxcrf::solve::Settings;
 use relaxcrf::{Model, ModelBuilder};
 use relaxcrf_lab::synth;
 
@@ -68,4 +70,40 @@ fn method(bencher: Bencher, name: &str) {
     let model = model(6);
     let pipeline = name.parse().expect("a method");
     bencher.bench_local(|| Solve::new(&model).method(&pipeline).run());
+}
+
+/// Iterations of a method with 60 labels and label costs of one kind: divide the times by those of `potts`.
+#[divan::bench(
+    args = [
+        "mf potts", "mf linear", "mf matrix", "qp potts", "qp linear", "qp matrix", "dc-neg potts", "dc-neg linear",
+        "dc-neg matrix", "graduated potts", "graduated linear", "graduated matrix",
+    ],
+    sample_count = 5
+)]
+fn iterations_by_label_costs(bencher: Bencher, name: &str) {
+    const LABELS: usize = 60;
+    let (method, costs) = name.split_once(' ').expect("two words");
+    let linear = Compatibility::linear(LABELS, Some(3.0)).expect("costs");
+    let costs = match costs {
+        "potts" => Compatibility::potts(LABELS),
+        "linear" => linear,
+        // The same costs, as any other matrix.
+        _ => {
+            let entries = (0..LABELS * LABELS).map(|k| linear.cost(k / LABELS, k % LABELS)).collect();
+            Compatibility::matrix(LABELS, entries).expect("costs")
+        }
+    };
+    let scene = synth::segmentation(160, 120, 6, 1).expect("a scene");
+    // Every label is some pixel's choice.
+    let unary = (0..160 * 120 * LABELS).map(|k| (k * 7919 % 1009) as f32 / 300.0).collect();
+    let model = ModelBuilder::image(160, 120, LABELS)
+        .unary(unary)
+        .gaussian(3.0, 0.3)
+        .bilateral(scene.image.data, 80.0, 13.0, 0.5)
+        .compatibility(costs)
+        .build()
+        .expect("a model");
+    let pipeline = method.parse().expect("a method");
+    let settings = Settings { max_iterations: Some(10), tolerance: Some(0.0), ..Settings::default() };
+    bencher.bench_local(|| Solve::new(&model).method(&pipeline).settings(&settings).run());
 }
