@@ -51,7 +51,8 @@ pub(super) const ROW: MethodInfo = MethodInfo {
         ]
     },
     tolerance: 1e-5,
-    bytes: |problem| problem.arrays(11) + problem.column_bytes(),
+    // The LP alone where no tree is needed.
+    bytes: |problem| (problem.arrays(11) + problem.column_bytes()).max((lp::ROW.bytes)(problem)),
     fits: |model, _| require_tree_costs(model),
     ..MethodInfo::new(
         "tree-lp",
