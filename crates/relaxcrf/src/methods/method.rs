@@ -201,7 +201,7 @@ mod tests {
             ("lp:bins", "`` is not a value for `bins`"),
             ("lp:dc=1", "`1` is not a value for `dc`; expected no value"),
             ("lp:bins=8,bins=9", "option `bins` is given twice"),
-            ("lp:cells=3", "it has no option `cells`; its options: dc, paper-step, bins=N"),
+            ("lp:cells=3", "it has no option `cells`; its options: polyak, dc, paper-step, bins=N"),
             ("unary:fw", "it has no option `fw`; its options: none"),
             ("mf5:updates=3", "it has no option `updates`"),
             ("mf0", "the number of updates is 0; expected a whole number from 1 to 10000"),
