@@ -81,9 +81,10 @@ class Windows:
             axis = self.label_axis % array.ndim
             rows, shape = rows_of(array, axis), array.shape[:axis] + array.shape[axis + 1 :]
         image = as_array(image, "image")
+        # Sizes first: looking at the values of an image that does not fit would take forever.
+        source, kernels = ("probabilities", rows, CLIP), self._kernels(image, tuple(shape))
         if check and image.dtype.kind == "f":
             check_scale(image, [self.preset.bilateral[1] * self.scale])
-        source, kernels = ("probabilities", rows, CLIP), self._kernels(image, tuple(shape))
         place = (list(origin), list(whole))
         labels, beliefs, _ = _core.refine(
             source,
