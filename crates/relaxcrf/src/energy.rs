@@ -99,9 +99,12 @@ pub fn lower_constant(model: &Model, labeling: &Labeling) -> Result<Option<Lower
 }
 
 /// The sum of every pixel's least unary energy: a lower bound of every labelling's energy where no label cost is negative.
+///
+/// Where equal labels cost something, energies are without the cost of self pairs, and so are these unaries: see
+/// [`Model::linear`].
 pub(crate) fn least_unary(model: &Model) -> Option<f64> {
     let least = |a: usize| {
-        let row = &model.unary()[a * model.labels()..][..model.labels()];
+        let row = &model.linear()[a * model.labels()..][..model.labels()];
         f64::from(row.iter().copied().fold(f32::INFINITY, f32::min))
     };
     let rows = reduce::rows_per_chunk(model.labels());

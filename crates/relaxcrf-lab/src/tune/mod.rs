@@ -2,6 +2,7 @@
 //!
 //! Every evaluation is stored before the next one starts; a search that was killed loses the one it was at.
 
+mod point;
 mod process;
 mod search;
 
@@ -15,7 +16,8 @@ use relaxcrf::solve::{Pipeline, Settings, Solve};
 use relaxcrf_io::write_preset;
 use serde::{Deserialize, Serialize};
 
-use self::search::{Point, SearchBox};
+use self::point::Point;
+use self::search::SearchBox;
 use crate::dataset::Dataset;
 use crate::journal::Journal;
 use crate::messages::Messages;
@@ -350,7 +352,7 @@ mod tests {
     fn the_first_of_the_best_wins() {
         let one = |score| Evaluation {
             start: None,
-            parameters: [1.0; search::COUNT],
+            parameters: [1.0; point::COUNT],
             accuracy: score,
             mean_iou: score,
             score,

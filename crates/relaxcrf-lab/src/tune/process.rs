@@ -2,7 +2,7 @@
 
 use relaxcrf::rng::Rng;
 
-use super::search::{COUNT, Point};
+use super::point::{COUNT, Point};
 
 /// Length scales that are tried first, the same for all axes.
 const SCALES: [f64; 5] = [0.15, 0.25, 0.4, 0.7, 1.2];

@@ -7,14 +7,9 @@ use anyhow::{Result, bail};
 use relaxcrf::presets::Preset;
 use relaxcrf::rng::Rng;
 
+use super::point::{COUNT, Point};
 use super::process::Process;
 use crate::specs::{PARAMETERS, RangeSpec, SearchKind};
-
-/// How many parameters there are.
-pub const COUNT: usize = PARAMETERS.len();
-
-/// Values of the parameters, in the order of [`PARAMETERS`].
-pub type Point = [f64; COUNT];
 
 /// What the published search seems to have used (many of its results lie on these bounds), and wider where unaries
 /// are sharper than in 2010: weights down to 0.1, positions up to 100, colours up to 30.
