@@ -5,7 +5,8 @@ import runpy
 import pytest
 from conftest import ROOT
 
-EXAMPLES = sorted((ROOT / "python" / "examples").glob("*.py"))
+# The example for torch is run by test_torch.py.
+EXAMPLES = sorted(p for p in (ROOT / "python" / "examples").glob("*.py") if p.stem != "train_with_layer")
 
 
 def test_examples_are_twins_of_those_in_rust():

@@ -35,7 +35,8 @@ def write(folder, image, probabilities):
     (folder / "images").mkdir()
     (folder / "probs").mkdir()
     pictures.fromarray(image).save(folder / "images" / "a.png")
-    np.save(folder / "probs" / "a.npy", probabilities.astype(np.float32))
+    # Windows of tiles are read from C order alone.
+    np.save(folder / "probs" / "a.npy", np.ascontiguousarray(probabilities, np.float32))
     return folder / "images" / "a.png", folder / "probs" / "a.npy"
 
 
