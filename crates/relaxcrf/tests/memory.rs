@@ -76,7 +76,7 @@ fn check(case: &Case, methods: &[&str]) {
     for method in methods {
         let pipeline: Pipeline = method.parse().unwrap();
         // A step or two show it, but `auto` must come to all of its parts, and these to their views of some pixels.
-        let with_views = ["smooth-lp", "prox-lp", "exact"].contains(method);
+        let with_views = ["smooth-lp", "prox-lp", "exact", "lp", "tree-lp"].contains(method);
         let time_limit = (*method != "auto" && !with_views).then_some(Duration::from_millis(300));
         let most = if with_views { 40 } else { 2 };
         let settings = Settings { max_iterations: Some(most), time_limit, ..Settings::default() };

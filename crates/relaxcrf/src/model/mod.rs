@@ -258,7 +258,10 @@ impl Model {
         if self.has_kernel_costs() {
             return None;
         }
-        let below = || Some(Arc::new(self.with_costs(self.compatibility().cuts_below()?)));
+        let below = || {
+            let coupling = self.coupling.with_costs(self.compatibility().cuts_below()?);
+            Some(Arc::new(Self::assemble(self.unary_without_self_pairs(), coupling)))
+        };
         self.surrogates.below.get_or_init(below).as_deref()
     }
 
@@ -271,6 +274,18 @@ impl Model {
         }
         let nearest = || Some(Arc::new(self.with_costs(self.compatibility().nearest_negative()?)));
         self.surrogates.nearest.get_or_init(nearest).as_deref()
+    }
+
+    /// [`Model::linear`] with infinite energies for forbidden labels: energies of costs without a diagonal stay below these
+    /// energies only if the self pairs' cost is taken off here as well.
+    fn unary_without_self_pairs(&self) -> Vec<f32> {
+        let mut unary = self.given_unary();
+        for (given, &linear) in unary.iter_mut().zip(self.linear()) {
+            if given.is_finite() {
+                *given = linear;
+            }
+        }
+        unary
     }
 
     /// The same problem with other costs for the same labels.
