@@ -70,7 +70,7 @@ impl LabelValues {
         self.0.as_deref() == Some(&[0, 255])
     }
 
-    /// Colours for a file: those that the user chose, if any, else [`LabelValues::palette`].
+    /// Colours for a file: those that the user chose, if any, else the palette of the label values.
     pub fn colours(&self, chosen: Option<&Palette>) -> Result<Palette> {
         chosen.map_or_else(|| self.palette(), |palette| Ok(palette.clone()))
     }
