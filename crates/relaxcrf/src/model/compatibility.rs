@@ -163,8 +163,10 @@ impl Compatibility {
     }
 
     /// Whether it is the Potts model.
+    #[inline]
     pub fn is_potts(&self) -> bool {
-        self.kind == Kind::Potts
+        // Asked for every pixel: comparing by `==` would be a call.
+        matches!(self.kind, Kind::Potts)
     }
 
     /// μ(i, j).

@@ -138,6 +138,7 @@ impl Model {
     }
 
     /// Whether the label costs of the kernels differ, so that no single label cost stands for them all.
+    #[inline]
     pub fn has_kernel_costs(&self) -> bool {
         self.coupling.costs.is_some()
     }
