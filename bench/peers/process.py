@@ -96,7 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         image, probabilities = photograph(folder)
-        print("| updates | contender | CPU s (least) | pydensecrf takes so many times as long | peak MB | labels equal |")
+        print("| updates | contender | CPU s (least) | time of pydensecrf / time | peak MB | labels equal |")
         print("|---|---|---|---|---|---|")
         for updates in args.updates:
             out = {who: folder / f"{who}.png" for who in ("segment", "refine", "peer")}

@@ -82,7 +82,7 @@ fn positions(width: usize, height: usize, sigma: f32) -> Vec<f32> {
     (0..width * height).flat_map(|a| [(a % width) as f32 / sigma, (a / width) as f32 / sigma]).collect()
 }
 
-/// Patches with shading and noise of so many grey levels.
+/// Patches with shading and noise of `noise` grey levels.
 fn photograph(width: usize, height: usize, noise: f32, sigma_xy: f32, sigma_rgb: f32) -> Vec<f32> {
     let mut rng = Rng::new(2);
     let mut features = Vec::with_capacity(5 * width * height);

@@ -20,7 +20,7 @@ use crate::reduce::{map_items, map_tasks};
 /// An operator that works through tables of vertex rows: points splat into them, they are blurred, and points
 /// interpolate from them.
 ///
-/// Points are cut into bands of blocks, the same for all operators on so many points. Each band has its own rows of
+/// Points are cut into bands of blocks, the same for all operators on the same number of points. Each band has its own rows of
 /// every table. Rows are 1 or a multiple of eight up to 32 values wide.
 pub trait Fused: Operator {
     /// Number of rows of a table.
@@ -140,7 +140,7 @@ pub struct Block<'r> {
 /// Bytes of one table up to which all channels stay together, whatever the number of vertices.
 const MAX_SHARED_TABLE_BYTES: usize = 16 << 20;
 
-/// How channels are divided among tables of at most so many rows, and the width of them all.
+/// How channels are divided among tables of at most `rows` rows, and the total width.
 fn parts(rows: usize, channels: usize) -> (Vec<Part>, usize) {
     let widest = (MAX_SHARED_TABLE_BYTES / (4 * rows.max(1)) / 8 * 8).clamp(8, MAX_ROW_WIDTH);
     let mut parts: Vec<Part> = Vec::new();
@@ -155,7 +155,7 @@ fn parts(rows: usize, channels: usize) -> (Vec<Part>, usize) {
     (parts, lane)
 }
 
-/// Bytes that the tables of a fused pass take, for operators with so many table rows.
+/// Bytes that the tables of a fused pass take, for operators with these numbers of table rows.
 pub fn table_bytes(rows: &[usize], channels: usize) -> usize {
     let most = rows.iter().copied().max().unwrap_or(0);
     let (parts, stride) = parts(most, channels);

@@ -14,7 +14,7 @@ use crate::blocks::{POINTS_PER_BLOCK, band_count};
 use crate::lattice::{add_table, largest_changes};
 use crate::reduce::map_items;
 
-/// A block must have a change budget for so many steps of the present size, or skipping it does not pay.
+/// A block must have a change budget for this many steps of the present size, or skipping it does not pay.
 const MIN_STEPS_AHEAD: f32 = 2.0;
 
 /// What a converged block splats: at every point `value` in one lane, and zero in the others.

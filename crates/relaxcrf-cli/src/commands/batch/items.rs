@@ -217,7 +217,7 @@ fn find_truth(list: &mut [Item]) -> Option<String> {
     Some(format!("truth for {count} of {} images found in {}", list.len(), folder.display()))
 }
 
-/// Fails with one error for all images if none of them has unary energies.
+/// Fails with one error for all images if no image has unary energies.
 fn check_sources(list: &[Item]) -> Result<()> {
     let Some(Item { source: Err(why), .. }) = list.first() else { return Ok(()) };
     if list.iter().any(|item| item.source.is_ok()) {

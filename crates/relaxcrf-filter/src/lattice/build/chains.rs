@@ -22,7 +22,7 @@ pub(in crate::lattice) struct Chains {
     pub starts: Vec<u32>,
 }
 
-/// Finds the runs along every axis, from the vertices by remainder, in a table of so many rows.
+/// Finds the runs along every axis, from the vertices by remainder, in a table of `rows` rows.
 pub(in crate::lattice) fn find_chains<W: Word>(
     classes: &[Class<W>],
     rows: usize,

@@ -1,7 +1,7 @@
 //! The lattice applied from a few points to a few others, at a cost that follows their number.
 //!
 //! Divide and conquer (the LP's ordered filter of the paper) filters ever smaller halves into each other.
-//! Only vertices that the sources can local are visited: the set grows along each axis by the neighbours
+//! Only vertices that the sources can reach are visited: the set grows along each axis by the neighbours
 //! that exist, so the result is that of the whole operator, not of a lattice with holes.
 
 use super::super::build::MISSING;
